@@ -1,0 +1,1 @@
+"""Examples; `python -m examples.demo` runs the whole tour."""

@@ -1,0 +1,42 @@
+"""Files that are there whole or not at all."""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Gives a temporary name in the target's folder; renames it to `path` when the block succeeds.
+
+    If the block fails, the temporary file is removed and an older file at `path` stays as it was.
+
+    Raises:
+        FileNotFoundError: The target's folder does not exist.
+        IsADirectoryError: The target is a folder.
+    """
+    target = check_target(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        # A new file tells what permissions the process gives; some writers make theirs private.
+        temporary.touch(exist_ok=False)
+        mode = temporary.stat().st_mode
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """The path, if a file can stand there; for a check before long work begins."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {target}: it is a folder")
+    return target

@@ -1,0 +1,36 @@
+"""All commands under one name."""
+
+from typing import Annotated
+
+import typer
+
+from .._core import __version__
+from .address import address
+from .doctor import doctor
+from .export import export
+from .info import info
+from .verify import verify
+
+app = typer.Typer(
+    name="engram-rs",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"engram_rs {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
+) -> None:
+    """Hash-addressed n-gram memories: addresses, export, parity."""
+
+
+for command in (address, export, verify, info, doctor):
+    app.command()(command)

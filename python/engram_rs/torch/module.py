@@ -1,0 +1,182 @@
+"""The memory as an `nn.Module`."""
+
+import operator
+import os
+from collections.abc import Iterable
+from typing import Self, SupportsIndex
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .._core import Addressing
+from ..artifact import MemoryArtifact
+from .addresses import addresses_of
+
+__all__ = ["Engram"]
+
+INIT_STD = 0.02
+
+
+def _size(name: str, value: SupportsIndex) -> int:
+    try:
+        size = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {value!r}") from None
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if size < 1:
+        raise ValueError(f"{name} must be positive, not {size}")
+    return size
+
+
+class Engram(nn.Module):
+    """A hash-addressed n-gram memory: gather, mean, project.
+
+    `output[b, t] = projection @ mean_k table[addresses[b, t, k]]`. The projection starts at zero, so a
+    fresh memory adds exactly zero and a host model's outputs stay bit-identical until it trains.
+
+    Args:
+        d_model: Width of the hidden states that the output is added to.
+        entries: Rows of the table.
+        dim: Values a row.
+        orders: The n-gram lengths of `byte_fnv1a`, one column of addresses each.
+        addressing: Another scheme, in place of `entries` and `orders`.
+        device: Where the parameters lie.
+        dtype: The parameters' dtype.
+
+    Attributes:
+        table: `[entries, dim]`, normal with standard deviation 0.02.
+        projection: `[d_model, dim]`, zero; no bias.
+        addressing: The scheme, frozen.
+
+    Raises:
+        TypeError: A size is no integer.
+        ValueError: A size is out of range, or both `addressing` and `entries` or `orders` are given.
+    """
+
+    def __init__(
+        self,
+        d_model: SupportsIndex,
+        entries: SupportsIndex | None = None,
+        dim: SupportsIndex = 32,
+        orders: Iterable[SupportsIndex] | None = None,
+        *,
+        addressing: Addressing | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        d_model, dim = _size("d_model", d_model), _size("dim", dim)
+        if addressing is None:
+            addressing = Addressing.byte_fnv1a(
+                2_097_152 if entries is None else entries, (2, 3, 4) if orders is None else orders
+            )
+        elif not isinstance(addressing, Addressing):
+            raise TypeError(f"addressing must be an Addressing, not {addressing!r}")
+        elif entries is not None or orders is not None:
+            raise ValueError("give entries and orders, or an addressing; an addressing has both already")
+        self.addressing = addressing
+        self.table = nn.Parameter(torch.empty(addressing.entries, dim, device=device, dtype=dtype))
+        self.projection = nn.Parameter(torch.empty(d_model, dim, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the table anew and sets the projection to zero."""
+        nn.init.normal_(self.table, std=INIT_STD)
+        nn.init.zeros_(self.projection)
+
+    @property
+    def d_model(self) -> int:
+        """Width of the output."""
+        return self.projection.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """Values a row."""
+        return self.table.shape[1]
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """What the memory adds at every position of `input_ids`.
+
+        Args:
+            input_ids: Integers `[B, T]` or `[T]`.
+
+        Returns:
+            `[B, T, d_model]` or `[T, d_model]`, in the parameters' dtype.
+        """
+        return self.from_addresses(addresses_of(self.addressing, input_ids).to(self.table.device))
+
+    def from_addresses(self, addresses: torch.Tensor) -> torch.Tensor:
+        """The same from addresses that were computed ahead: rows, or hashes before the remainder.
+
+        Args:
+            addresses: int64 `[..., T, K]`; the row is the non-negative remainder by `entries`.
+
+        Returns:
+            `[..., T, d_model]`.
+
+        Raises:
+            TypeError: `addresses` is not an int64 tensor.
+            ValueError: The last dimension is not K.
+        """
+        columns = self.addressing.num_columns
+        if not isinstance(addresses, torch.Tensor) or addresses.dtype != torch.int64:
+            given = addresses.dtype if isinstance(addresses, torch.Tensor) else type(addresses).__name__
+            raise TypeError(f"addresses must be an int64 tensor, not {given}")
+        if addresses.ndim < 2 or addresses.shape[-1] != columns:
+            raise ValueError(f"addresses must be [..., T, {columns}], not {list(addresses.shape)}")
+        rows = torch.remainder(addresses, self.addressing.entries).reshape(-1, columns)
+        # The mean over all K columns, null rows included; one pass instead of gather, then mean.
+        mean = F.embedding_bag(rows, self.table, mode="mean")
+        return F.linear(mean, self.projection).reshape(*addresses.shape[:-1], self.d_model)
+
+    def to_artifact(self) -> MemoryArtifact:
+        """The published form: an int8 table with one scale, and an fp16 projection."""
+        return MemoryArtifact.quantize(
+            self.addressing,
+            self.table.detach().float().cpu().numpy(),
+            self.projection.detach().float().cpu().numpy(),
+        )
+
+    @classmethod
+    def from_artifact(cls, artifact: MemoryArtifact) -> Self:
+        """A float32 module with the artifact's dequantised values."""
+        module = cls(artifact.d_model, dim=artifact.dim, addressing=artifact.addressing, device="meta").to_empty(
+            device="cpu"
+        )
+        with torch.no_grad():
+            module.table.copy_(torch.from_numpy(artifact.table)).mul_(artifact.scale)
+            module.projection.copy_(torch.from_numpy(artifact.projection))
+        return module
+
+    def state_int8(self) -> dict[str, torch.Tensor]:
+        """The artifact's tensors: `table` int8, `scale` float32 `[1]`, `projection` float16."""
+        artifact = self.to_artifact()
+        return {
+            "table": torch.from_numpy(artifact.table),
+            "scale": torch.tensor([artifact.scale], dtype=torch.float32),
+            "projection": torch.from_numpy(artifact.projection),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the int8 artifact as safetensors, with the addressing and its digest in the metadata.
+
+        Raises:
+            ValueError: A parameter is not finite, or too large for its published dtype; nothing is written.
+        """
+        self.to_artifact().save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads an int8 artifact into a float32 module.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file is damaged or foreign, or its digest, dtypes or shapes disagree.
+        """
+        return cls.from_artifact(MemoryArtifact.load(path))
+
+    def extra_repr(self) -> str:
+        """What `print(module)` shows."""
+        return f"d_model={self.d_model}, dim={self.dim}, addressing={self.addressing}"

@@ -1,0 +1,39 @@
+//! What the core sees of the machine; `engram-rs doctor` prints it.
+
+use pyo3::prelude::*;
+
+/// The vector instruction sets that this CPU has, of those that a kernel could use.
+#[pyfunction]
+pub fn cpu_features() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut features = Vec::new();
+        for (name, present) in [
+            ("sse4.1", is_x86_feature_detected!("sse4.1")),
+            ("avx2", is_x86_feature_detected!("avx2")),
+            ("avx512f", is_x86_feature_detected!("avx512f")),
+            ("avx512dq", is_x86_feature_detected!("avx512dq")),
+        ] {
+            if present {
+                features.push(name);
+            }
+        }
+        features
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        if std::arch::is_aarch64_feature_detected!("neon") {
+            vec!["neon"]
+        } else {
+            Vec::new()
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    Vec::new()
+}
+
+/// How many threads a call with `threads=None` may use.
+#[pyfunction]
+pub fn available_threads() -> usize {
+    engram_core::available_threads()
+}

@@ -1,0 +1,27 @@
+"""What several test files share."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+VECTORS = Path(__file__).parent / "vectors"
+
+
+def load_vectors(scheme: str) -> list[dict]:
+    """The cases of one scheme's golden vectors."""
+    document = json.loads((VECTORS / f"{scheme}.json").read_text())
+    assert document["scheme"] == scheme
+    return document["cases"]
+
+
+@pytest.fixture
+def trained():
+    """A small memory whose output is not zero, as after training."""
+    torch = pytest.importorskip("torch")
+    from engram_rs.torch import Engram
+
+    torch.manual_seed(5)
+    module = Engram(48, entries=4099, dim=16)
+    torch.nn.init.normal_(module.projection, std=0.5)
+    return module
