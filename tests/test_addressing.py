@@ -273,7 +273,7 @@ BAD_SCHEMES = [
     ({"orders": iter(lambda: 2, 3)}, ValueError, "orders"),
     ({"orders": 3}, TypeError, "orders must be integers"),
     ({"orders": "234"}, TypeError, "orders must be integers"),
-    ({"orders": (2.0,)}, TypeError, "order must be an integer"),
+    ({"orders": (2.0,)}, TypeError, "each of orders must be an integer"),
 ]
 
 
@@ -323,7 +323,7 @@ READ_ONLY.flags.writeable = False
     ("out", "error", "named"),
     [
         (np.zeros((4, 3)), TypeError, "float64"),
-        (np.zeros((4, 3), dtype=np.int32), TypeError, "int32"),
+        (np.zeros((4, 3), dtype=np.uint64), TypeError, "uint64"),
         (np.zeros((4, 3), dtype=">i8"), TypeError, ">i8"),
         ([[0] * 3] * 4, TypeError, "numpy array"),
         (np.zeros((3, 4), dtype=np.int64), ValueError, r"\[4, 3\]"),

@@ -106,6 +106,32 @@ def test_the_remainder_is_in_the_graph(tmp_path, entries):
     )
 
 
+@pytest.mark.parametrize(
+    "addressing",
+    [
+        Addressing.utf8_fnv1a(4099, (2, 3)),
+        Addressing.deepseek_v41(1, max_order=3, heads=2, vocab_size=400, compressed_vocab_size=300),
+        Addressing.qwen_ple(heads=2, base=400, vocab_size=300, eos=7),
+        Addressing.blt(2, (2, 3), 500),
+        Addressing.longcat(300, 2, 3, 2, one_table=True),
+    ],
+    ids=lambda addressing: addressing.scheme,
+)
+def test_every_family_has_a_module_and_a_graph(addressing, tmp_path):
+    torch.manual_seed(0)
+    module = Engram(24, dim=8, addressing=addressing)
+    torch.nn.init.normal_(module.projection)
+    module.save(tmp_path / "memory.safetensors")
+    assert Engram.load(tmp_path / "memory.safetensors").addressing == addressing
+    export_memory(module, tmp_path / "graph.onnx")
+    report = verify(tmp_path / "graph.onnx", module, ids=[np.arange(200).reshape(2, 100) % 97])
+    assert report.passed
+    assert report.largest_output > 0.001
+    session = MemorySession(tmp_path / "graph.onnx")
+    ids = torch.arange(90)[None] * 7 % 256
+    torch.testing.assert_close(torch.from_numpy(session.run(ids.numpy())), module(ids).detach(), atol=1e-6, rtol=0)
+
+
 def test_a_fresh_memory_adds_exactly_zero(tmp_path):
     module = Engram(16, entries=100, dim=4)
     for precision in PRECISIONS:
@@ -345,6 +371,12 @@ def test_verify_names_both_sides(trained, tmp_path):
         verify(tmp_path / "graph.onnx", Engram(32, entries=4099, dim=16))
     with pytest.raises(TypeError, match="Engram"):
         verify(tmp_path / "graph.onnx", "memory.safetensors")
+    with pytest.raises(ValueError, match="not both"):
+        verify(tmp_path / "graph.onnx", trained, texts=["a"], ids=[np.arange(3)])
+    tokens = Engram(4, dim=2, addressing=Addressing.longcat(50, 3, 3, 2))
+    export_memory(tokens, tmp_path / "tokens.onnx")
+    with pytest.raises(ValueError, match="give ids"):
+        verify(tmp_path / "tokens.onnx", tokens)
     with pytest.raises(ValueError, match="positions"):
         verify(tmp_path / "graph.onnx", trained, positions=0)
 

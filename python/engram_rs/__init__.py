@@ -5,6 +5,16 @@ Importing this package needs numpy alone. `engram_rs.torch`, `engram_rs.onnx`, `
 """
 
 from ._core import __version__
-from .addressing import Addressing, decode, encode
+from .addressing import Addressing, Stream, decode, encode
+from .corpus import address_file
+from .vocabulary import compress_vocabulary
 
-__all__ = ["Addressing", "__version__", "decode", "encode"]
+__all__ = [
+    "Addressing",
+    "Stream",
+    "__version__",
+    "address_file",
+    "compress_vocabulary",
+    "decode",
+    "encode",
+]

@@ -12,6 +12,7 @@ EXTRAS = {
     "typer": "cli",
     "rich": "cli",
     "transformers": "train",
+    "tokenizers": "train",
     "pydantic": "train",
     "matplotlib": "train",
 }

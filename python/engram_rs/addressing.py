@@ -1,5 +1,5 @@
-"""Addresses over numpy: the compiled `Addressing`, and byte ids for text."""
+"""Addresses over numpy: the compiled `Addressing` and `Stream`, and byte ids for text."""
 
-from ._core import Addressing, decode, encode
+from ._core import Addressing, Stream, decode, encode
 
-__all__ = ["Addressing", "decode", "encode"]
+__all__ = ["Addressing", "Stream", "decode", "encode"]

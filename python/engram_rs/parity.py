@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._core import encode
+from ._core import Addressing, encode
 from ._extras import require
 
 require("torch", "engram_rs.parity")
@@ -77,6 +77,7 @@ def verify(
     engram: Engram,
     *,
     texts: Iterable[str | bytes] | None = None,
+    ids: Iterable[NDArray[np.integer[Any]]] | None = None,
     positions: int = 8192,
     seed: int = 0,
     providers: Sequence[str] | None = None,
@@ -86,7 +87,8 @@ def verify(
     Args:
         path: What `export_memory` wrote.
         engram: The module that it was exported from.
-        texts: Real inputs; `None` for a few sentences in several scripts.
+        texts: Real inputs for a scheme of bytes; `None` for a few sentences in several scripts.
+        ids: Real inputs as ids `[T]` or `[B, T]`, for any scheme, in place of `texts`.
         positions: How many random positions.
         seed: Of the random positions.
         providers: As in `MemorySession`.
@@ -96,7 +98,8 @@ def verify(
 
     Raises:
         TypeError: `engram` is no `Engram`.
-        ValueError: The graph belongs to another addressing or has another shape.
+        ValueError: The graph belongs to another addressing or has another shape, or `texts` are given to a
+            scheme of tokens, which needs `ids`.
     """
     if not isinstance(engram, Engram):
         raise TypeError(f"engram must be an engram_rs.torch.Engram, not {type(engram).__name__}")
@@ -109,16 +112,16 @@ def verify(
     length = 64
     shape = (-(-positions // length), length, addressing.num_columns)
     random = np.random.default_rng(seed).integers(0, 2**32, size=shape, dtype=np.int64)
-    inputs = [encode(text) for text in (SAMPLE_TEXTS if texts is None else texts)]
+    inputs = _inputs(addressing, texts, ids)
 
     random_difference, largest = _difference(session.run_addresses(random), engram.from_addresses, random)
     real_difference, real_positions = 0.0, 0
-    for ids in inputs:
-        difference, peak = _difference(session.run(ids), engram, ids)
+    for real in inputs:
+        difference, peak = _difference(session.run(real), engram, real)
         # max() would drop a NaN that comes second.
         real_difference = float(np.maximum(real_difference, difference))
         largest = max(largest, peak)
-        real_positions += len(ids)
+        real_positions += real.size
     bound = error_bound(engram, meta.precision)
     return MemoryParity(
         precision=meta.precision,
@@ -166,6 +169,18 @@ def error_bound(engram: Engram, precision: str) -> float:
     terms = engram.dim + engram.addressing.num_columns + 4
     rounding = terms * 2.0**-23 * (size @ peak)
     return float((size @ step + projection_step @ (peak + step) + rounding).max())
+
+
+def _inputs(
+    addressing: Addressing, texts: Iterable[str | bytes] | None, ids: Iterable[NDArray[np.integer[Any]]] | None
+) -> list[NDArray[np.integer[Any]]]:
+    if texts is not None and ids is not None:
+        raise ValueError("give texts or ids, and not both")
+    if ids is not None:
+        return list(ids)
+    if not addressing.scheme.endswith("fnv1a"):
+        raise ValueError(f"{addressing.scheme} hashes tokens, which texts do not tell: give ids")
+    return [encode(text) for text in (SAMPLE_TEXTS if texts is None else texts)]
 
 
 def _check_same(meta: GraphMetadata, engram: Engram, where: str) -> None:

@@ -105,7 +105,7 @@ class MemorySession:
             raise ValueError(f"ids must be [T] or [B, T], not of shape {list(ids.shape)}")
         columns = self.metadata.addressing.num_columns
         buffer = self._buffer(ids.size * columns).reshape(*ids.shape, columns)
-        return self.run_addresses(self.metadata.addressing.hashes(ids, out=buffer, threads=self._threads), out)
+        return self.run_addresses(self.metadata.addressing(ids, out=buffer, threads=self._threads), out)
 
     def run_addresses(
         self, addresses: NDArray[np.int64], out: NDArray[np.float32] | None = None

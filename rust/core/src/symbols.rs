@@ -10,9 +10,13 @@ pub const EOS: i64 = 1;
 pub const UNK: i64 = 2;
 
 /// An integer type that ids come in.
-pub trait Id: Copy + Send + Sync {
+pub trait Id: Copy + Ord + Send + Sync {
     /// The id modulo 256. Two's complement makes this its lowest byte, whatever the width or sign.
     fn low_byte(self) -> u8;
+    /// The id as int64; above its range the bits are kept, and [`Id::wide`] tells.
+    fn bits(self) -> i64;
+    /// The id as it is.
+    fn wide(self) -> i128;
 }
 
 macro_rules! id {
@@ -21,6 +25,16 @@ macro_rules! id {
             #[inline(always)]
             fn low_byte(self) -> u8 {
                 self as u8
+            }
+
+            #[inline(always)]
+            fn bits(self) -> i64 {
+                self as i64
+            }
+
+            #[inline(always)]
+            fn wide(self) -> i128 {
+                self as i128
             }
         }
     )*};
@@ -38,7 +52,11 @@ pub trait Ids: Sync {
     fn length(&self) -> usize;
     /// Writes the byte symbols `(id - BYTE_OFFSET) mod 256` of `out.len()` positions of sequence
     /// `row`, from position `start` on.
-    fn byte_symbols(&self, row: usize, start: usize, out: &mut [u8]);
+    fn bytes(&self, row: usize, start: usize, out: &mut [u8]);
+    /// Writes the ids of `out.len()` positions of sequence `row`, from position `start` on.
+    fn tokens(&self, row: usize, start: usize, out: &mut [i64]);
+    /// The smallest and the largest id; `None` where there are none.
+    fn bounds(&self) -> Option<(i128, i128)>;
 }
 
 /// Ids in one contiguous slice, sequence after sequence.
@@ -69,12 +87,30 @@ impl<T: Id> Ids for Contiguous<'_, T> {
         self.length
     }
 
-    fn byte_symbols(&self, row: usize, start: usize, out: &mut [u8]) {
+    fn bytes(&self, row: usize, start: usize, out: &mut [u8]) {
         let from = row * self.length + start;
         for (symbol, &id) in out.iter_mut().zip(&self.ids[from..]) {
             *symbol = byte_symbol(id);
         }
     }
+
+    fn tokens(&self, row: usize, start: usize, out: &mut [i64]) {
+        let from = row * self.length + start;
+        for (symbol, &id) in out.iter_mut().zip(&self.ids[from..]) {
+            *symbol = id.bits();
+        }
+    }
+
+    fn bounds(&self) -> Option<(i128, i128)> {
+        bounds(self.ids.iter().copied())
+    }
+}
+
+/// The smallest and the largest of some ids.
+pub fn bounds<T: Id>(mut ids: impl Iterator<Item = T>) -> Option<(i128, i128)> {
+    let first = ids.next()?;
+    let (low, high) = ids.fold((first, first), |(low, high), id| (low.min(id), high.max(id)));
+    Some((low.wide(), high.wide()))
 }
 
 /// The byte symbol of one id: `(id - BYTE_OFFSET) mod 256`.

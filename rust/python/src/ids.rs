@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use engram_core::{Contiguous, Id, Ids, BYTE_OFFSET};
+use engram_core::{bounds, byte_symbol, Contiguous, Id, Ids};
 
-use numpy::ndarray::{ArrayView2, Axis};
+use numpy::ndarray::{s, ArrayView2, Axis};
 use numpy::{
     Element, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
@@ -70,6 +70,23 @@ macro_rules! id_array {
 id_array!(I64: i64, I32: i32, U8: u8, I16: i16, U16: u16, U32: u32, I8: i8, U64: u64);
 
 impl<'py> IdArray<'py> {
+    /// Integers `[N]` that count something: none is negative.
+    pub fn counts(name: &str, values: &Bound<'py, PyAny>) -> PyResult<Vec<usize>> {
+        let array = Self::from_python(values)
+            .map_err(|error| renamed(values.py(), &error, &format!("{name} must be integers [N]")))?;
+        if array.rank() != 1 {
+            return Err(PyValueError::new_err(format!(
+                "{name} must be integers [N], not of shape {:?}",
+                array.shape()
+            )));
+        }
+        let (low, _) = array.with(|ids| ids.bounds()).unwrap_or((0, 0));
+        if low < 0 {
+            return Err(PyValueError::new_err(format!("{name} must not be negative; {low} was given")));
+        }
+        Ok(array.widen().into_iter().map(|value| value as usize).collect())
+    }
+
     /// Takes integer arrays and lists of integers, `[T]` or `[B, T]`.
     pub fn from_python(ids: &Bound<'py, PyAny>) -> PyResult<Self> {
         let array = match ids.cast::<PyUntypedArray>() {
@@ -100,6 +117,17 @@ impl<'py> IdArray<'py> {
     pub fn shape(&self) -> &[usize] {
         self.untyped().shape()
     }
+}
+
+/// The same kind of error with another beginning, and the first as its cause.
+fn renamed(py: Python<'_>, error: &PyErr, message: &str) -> PyErr {
+    let renamed = if error.is_instance_of::<PyTypeError>(py) {
+        PyTypeError::new_err(format!("{message}: {}", error.value(py)))
+    } else {
+        PyValueError::new_err(format!("{message}: {}", error.value(py)))
+    };
+    renamed.set_cause(py, Some(error.clone_ref(py)));
+    renamed
 }
 
 /// Lists, tuples, tensors: whatever numpy can turn into integers.
@@ -163,16 +191,14 @@ fn with_view<T: Id + Element, R>(array: &PyReadonlyArrayDyn<'_, T>, work: impl F
         };
         return work(&Contiguous::<T>::batch(&[], batch, length).expect("one side is 0"));
     }
+    // In Fortran's order the memory is contiguous too, but not sequence after sequence.
+    if let (true, Ok(ids)) = (array.is_c_contiguous(), array.as_slice()) {
+        let (batch, length) = if let [batch, length] = *array.shape() { (batch, length) } else { (1, ids.len()) };
+        return work(&Contiguous::batch(ids, batch, length).expect("a slice has as many elements as its array"));
+    }
     let view = array.as_array();
     let rows = if view.ndim() == 1 { view.insert_axis(Axis(0)) } else { view };
-    let rows: ArrayView2<'_, T> = rows.into_dimensionality().expect("the rank was checked");
-    match rows.to_slice() {
-        Some(ids) => {
-            let (batch, length) = rows.dim();
-            work(&Contiguous::batch(ids, batch, length).expect("a slice has as many elements as its array"))
-        }
-        None => work(&Strided(rows)),
-    }
+    work(&Strided(rows.into_dimensionality().expect("the rank was checked")))
 }
 
 /// Ids with gaps between them, or back to front.
@@ -187,10 +213,21 @@ impl<T: Id> Ids for Strided<'_, T> {
         self.0.ncols()
     }
 
-    fn byte_symbols(&self, row: usize, start: usize, out: &mut [u8]) {
+    fn bytes(&self, row: usize, start: usize, out: &mut [u8]) {
         let row = self.0.row(row);
-        for (symbol, id) in out.iter_mut().zip(row.iter().skip(start)) {
-            *symbol = id.low_byte().wrapping_sub(BYTE_OFFSET);
+        for (symbol, &id) in out.iter_mut().zip(row.slice(s![start..])) {
+            *symbol = byte_symbol(id);
         }
+    }
+
+    fn tokens(&self, row: usize, start: usize, out: &mut [i64]) {
+        let row = self.0.row(row);
+        for (symbol, &id) in out.iter_mut().zip(row.slice(s![start..])) {
+            *symbol = id.bits();
+        }
+    }
+
+    fn bounds(&self) -> Option<(i128, i128)> {
+        bounds(self.0.iter().copied())
     }
 }

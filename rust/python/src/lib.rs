@@ -5,9 +5,12 @@
 mod addressing;
 mod arguments;
 mod bytes;
+mod call;
 mod ids;
+mod layouts;
 mod machine;
 mod output;
+mod stream;
 
 use pyo3::prelude::*;
 
@@ -20,8 +23,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("UNK", engram_core::UNK)?;
     module.add("BYTE_OFFSET", engram_core::BYTE_OFFSET)?;
     module.add_class::<addressing::PyAddressing>()?;
+    module.add_class::<stream::PyStream>()?;
     module.add_function(wrap_pyfunction!(bytes::encode, module)?)?;
     module.add_function(wrap_pyfunction!(bytes::decode, module)?)?;
     module.add_function(wrap_pyfunction!(machine::cpu_features, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::kernels, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::force_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(machine::available_threads, module)?)
 }

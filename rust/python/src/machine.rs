@@ -1,5 +1,7 @@
 //! What the core sees of the machine; `engram-rs doctor` prints it.
 
+use engram_core::{available_levels, force_level};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// The vector instruction sets that this CPU has, of those that a kernel could use.
@@ -30,6 +32,28 @@ pub fn cpu_features() -> Vec<&'static str> {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     Vec::new()
+}
+
+/// The kernels that this CPU can run, slowest first; calls use the last.
+#[pyfunction]
+pub fn kernels() -> Vec<&'static str> {
+    available_levels().into_iter().map(|level| level.name()).collect()
+}
+
+/// Makes every call of this process use one kernel, for tests and measurements; `None` goes back to the
+/// fastest. Results never depend on it.
+///
+/// Raises:
+///     ValueError: This CPU has no such kernel.
+#[pyfunction]
+pub fn force_kernel(name: Option<&str>) -> PyResult<()> {
+    let level = available_levels().into_iter().find(|level| Some(level.name()) == name);
+    if level.is_none() && name.is_some() {
+        let known = kernels().join(", ");
+        return Err(PyValueError::new_err(format!("there is no kernel {name:?} here; there are {known}")));
+    }
+    force_level(level);
+    Ok(())
 }
 
 /// How many threads a call with `threads=None` may use.

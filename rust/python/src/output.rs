@@ -1,32 +1,92 @@
-//! Where addresses are written: a new array, or the caller's own memory.
+//! Where addresses are written: a new array, or the caller's own memory; int64, or int32 on request.
 
 use std::ops::Range;
 
-use numpy::{PyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
+use engram_core::Address;
+use numpy::{dtype, Element, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arguments::describe;
 use crate::ids::extent;
 
-/// A new int64 array of the given shape.
-pub fn allocate<'py>(py: Python<'py>, shape: &[usize]) -> Bound<'py, PyArrayDyn<i64>> {
-    PyArrayDyn::zeros(py, shape, false)
+/// The array that a call writes.
+pub enum Output<'py> {
+    /// Every address fits.
+    Wide(Bound<'py, PyArrayDyn<i64>>),
+    /// Half the traffic, where all rows fit.
+    Narrow(Bound<'py, PyArrayDyn<i32>>),
 }
 
-/// The caller's array, if it is fit to be written: int64, of the given shape, contiguous, writable,
-/// and apart from the ids.
-pub fn check<'py>(
-    out: &Bound<'py, PyAny>,
+impl<'py> Output<'py> {
+    /// A new array, or `out` if it is fit to be written.
+    pub fn new(
+        py: Python<'py>,
+        out: Option<&Bound<'py, PyAny>>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        shape: &[usize],
+        ids: &Range<usize>,
+    ) -> PyResult<Self> {
+        let narrow = match dtype {
+            None => None,
+            Some(given) => Some(is_int32(given)?),
+        };
+        let Some(out) = out else {
+            return Ok(if narrow == Some(true) {
+                Self::Narrow(PyArrayDyn::zeros(py, shape, false))
+            } else {
+                Self::Wide(PyArrayDyn::zeros(py, shape, false))
+            });
+        };
+        if let Ok(array) = out.cast::<PyArrayDyn<i64>>() {
+            agree(narrow, false)?;
+            return Ok(Self::Wide(check(array, shape, ids)?));
+        }
+        if let Ok(array) = out.cast::<PyArrayDyn<i32>>() {
+            agree(narrow, true)?;
+            return Ok(Self::Narrow(check(array, shape, ids)?));
+        }
+        Err(match out.cast::<PyUntypedArray>() {
+            Ok(array) => PyTypeError::new_err(format!("out must be int64 or int32, not {}", array.dtype())),
+            Err(_) => PyTypeError::new_err(format!("out must be a numpy array, not {}", describe(out))),
+        })
+    }
+
+    /// The array as Python sees it.
+    pub fn into_any(self) -> Bound<'py, PyAny> {
+        match self {
+            Self::Wide(array) => array.into_any(),
+            Self::Narrow(array) => array.into_any(),
+        }
+    }
+}
+
+fn is_int32(given: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = given.py();
+    let wrong = || PyTypeError::new_err(format!("dtype must be int64 or int32, not {}", describe(given)));
+    let descr = PyArrayDescr::new(py, given).map_err(|_| wrong())?;
+    if descr.is_equiv_to(&dtype::<i32>(py)) {
+        return Ok(true);
+    }
+    if descr.is_equiv_to(&dtype::<i64>(py)) {
+        return Ok(false);
+    }
+    Err(wrong())
+}
+
+fn agree(wanted: Option<bool>, given: bool) -> PyResult<()> {
+    match wanted {
+        Some(wanted) if wanted != given => Err(PyTypeError::new_err("out has another dtype than the one asked for")),
+        _ => Ok(()),
+    }
+}
+
+/// The caller's array, if it has the right shape, is contiguous and lies apart from the ids.
+fn check<'py, T: Address + Element>(
+    array: &Bound<'py, PyArrayDyn<T>>,
     shape: &[usize],
     ids: &Range<usize>,
-) -> PyResult<Bound<'py, PyArrayDyn<i64>>> {
-    let untyped = out
-        .cast::<PyUntypedArray>()
-        .map_err(|_| PyTypeError::new_err(format!("out must be a numpy array, not {}", describe(out))))?;
-    let array = out
-        .cast::<PyArrayDyn<i64>>()
-        .map_err(|_| PyTypeError::new_err(format!("out must be int64, not {}", untyped.dtype())))?;
+) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
     if array.shape() != shape {
         return Err(PyValueError::new_err(format!("out must have shape {shape:?}, not {:?}", array.shape())));
     }
