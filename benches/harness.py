@@ -30,6 +30,9 @@ __all__ = ["Contestant", "Report", "Sample", "main", "measure"]
 
 # One sample lasts at least this long, so that neither the clock nor the loop around the call is seen.
 SAMPLE_SECONDS = 0.005
+# A comparison stops after these many seconds even where rounds are left: on a busy machine one round can take ten.
+BUDGET_SECONDS = 12.0
+LEAST_ROUNDS = 3
 # The longest wait for the threads of the contestant before to fall asleep.
 SETTLE_SECONDS = 0.5
 PACKAGES = ("numpy", "torch", "numba", "onnxruntime-gpu", "onnxruntime")
@@ -77,7 +80,7 @@ class Sample:
 
 
 def measure(contestants: Sequence[Contestant], rounds: int) -> dict[str, Sample]:
-    """Runs `rounds` rounds of all contestants, after one that is thrown away."""
+    """Runs `rounds` rounds of all contestants once each is warm, or as many as fit into `BUDGET_SECONDS`."""
     timers = [timeit.Timer(one.call, globals=dict(one.names)) for one in contestants]
     numbers = []
     for timer in timers:
@@ -86,7 +89,10 @@ def measure(contestants: Sequence[Contestant], rounds: int) -> dict[str, Sample]
     seconds: list[list[float]] = [[] for _ in contestants]
     order = list(range(len(contestants)))
     shuffle = random.Random(0).shuffle
-    for _ in range(rounds):
+    start = time.monotonic()
+    for done in range(rounds):
+        if done >= LEAST_ROUNDS and time.monotonic() - start > BUDGET_SECONDS:
+            break
         # A fixed order would always give one contestant the caches as the same other one leaves them.
         shuffle(order)
         for index in order:

@@ -195,7 +195,7 @@ def _check_same(meta: GraphMetadata, engram: Engram, where: str) -> None:
         )
 
 
-def _difference(got: NDArray[np.float32], module: Any, inputs: NDArray[np.int64]) -> tuple[float, float]:  # noqa: ANN401
+def _difference(got: NDArray[np.float32], module: Any, inputs: NDArray[np.integer[Any]]) -> tuple[float, float]:  # noqa: ANN401
     with torch.no_grad():
         wanted = module(torch.from_numpy(inputs)).float().cpu().numpy()
     return float(np.abs(got - wanted).max(initial=0.0)), float(np.abs(wanted).max(initial=0.0))

@@ -18,6 +18,7 @@ def doctor() -> None:
     table = Table("", "", title=f"engram_rs {_core.__version__}", show_header=False)
     table.add_row("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     table.add_row("cpu features", ", ".join(_core.cpu_features()) or "none that a kernel could use")
+    table.add_row("kernel", f"{_core.kernels()[-1]}, of {', '.join(_core.kernels())}")
     table.add_row("threads", str(_core.available_threads()))
     for module, extra in {"numpy": "", **EXTRAS}.items():
         table.add_row(module, _version(module) or f"[yellow]missing: pip install 'engram_rs\\[{extra}]'[/]")
