@@ -17,6 +17,7 @@ __all__ = [
     "available_threads",
     "cpu_features",
     "decode",
+    "empty_call",
     "encode",
     "force_kernel",
     "kernels",
@@ -214,3 +215,13 @@ def cpu_features() -> list[str]: ...
 def kernels() -> list[str]: ...
 def force_kernel(name: str | None) -> None: ...
 def available_threads() -> int: ...
+def empty_call(
+    ids: object,
+    out: object | None = None,
+    threads: object | None = None,
+    *,
+    dtype: object | None = None,
+    lengths: object | None = None,
+    dead: object | None = None,
+    hashes: bool = False,
+) -> object | None: ...

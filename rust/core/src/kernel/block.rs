@@ -70,38 +70,22 @@ impl Symbol for i64 {
     }
 }
 
-/// Fills `out`, `[positions, columns]`, for the positions of sequence `row` from `start` on. Where it
-/// `streams`, blocks go past the caches.
+/// Fills `out`, `[positions, columns]`, for the positions of sequence `row` from `start` on.
 pub(super) fn sequence<S: Symbol, O: Address>(
     addressing: &Addressing,
     call: &Call<'_>,
     row: usize,
     start: usize,
-    streams: bool,
     out: &mut [O],
 ) {
     let columns = addressing.columns().len();
     if out.len() / columns <= FEW {
         few::<S, O>(addressing, call, row, start, out);
-    } else if streams && columns * STRIP <= STAGE {
-        staged::<S, O>(addressing, call, row, start, out);
-    } else {
-        let mut symbols = [S::default(); ROOM];
-        for (index, out) in out.chunks_mut(BLOCK * columns).enumerate() {
-            block(addressing, call, row, start + index * BLOCK, &mut symbols, out);
-        }
+        return;
     }
-}
-
-/// Blocks by way of a buffer, from which they go past the caches.
-fn staged<S: Symbol, O: Address>(addressing: &Addressing, call: &Call<'_>, row: usize, start: usize, out: &mut [O]) {
-    let columns = addressing.columns().len();
-    let size = (STAGE / columns).min(BLOCK) / STRIP * STRIP;
-    let (mut symbols, mut stage) = ([S::default(); ROOM], [O::default(); STAGE]);
-    for (index, out) in out.chunks_mut(size * columns).enumerate() {
-        let stage = &mut stage[..out.len()];
-        block(addressing, call, row, start + index * size, &mut symbols, stage);
-        fast::stream(stage, out);
+    let mut symbols = [S::default(); ROOM];
+    for (index, out) in out.chunks_mut(BLOCK * columns).enumerate() {
+        block(addressing, call, row, start + index * BLOCK, &mut symbols, out);
     }
 }
 
@@ -133,9 +117,6 @@ fn few<S: Symbol, O: Address>(addressing: &Addressing, call: &Call<'_>, row: usi
 
 /// Up to so many positions, a vector's worth costs more than each by itself.
 const FEW: usize = 2;
-/// Elements of a block that is streamed to memory: they wait in the first cache level.
-const STAGE: usize = 2048;
-
 /// Puts a block's symbols at `LEAD …` and what stands before them in front; gives how many do.
 fn load<S: Symbol>(
     addressing: &Addressing,

@@ -42,19 +42,13 @@ pub(super) fn bytes_body<O: Address>(
         Quantity::Rows => addressing.plan().narrow,
         Quantity::Hashes => Remainder32::IDENTITY,
     };
-    // The usual numbers of columns are written side by side; more go one after the other. Short inputs
-    // take less room, since clearing it would cost more than hashing them.
-    let columns = addressing.columns().len();
-    match (columns, out.len() <= columns * STRIP) {
-        (1, true) => interleaved::<1, STRIP, O>(addressing, remainder, symbols, out, weave),
-        (2, true) => interleaved::<2, STRIP, O>(addressing, remainder, symbols, out, weave),
-        (3, true) => interleaved::<3, STRIP, O>(addressing, remainder, symbols, out, weave),
-        (4, true) => interleaved::<4, STRIP, O>(addressing, remainder, symbols, out, weave),
-        (1, false) => interleaved::<1, BLOCK, O>(addressing, remainder, symbols, out, weave),
-        (2, false) => interleaved::<2, BLOCK, O>(addressing, remainder, symbols, out, weave),
-        (3, false) => interleaved::<3, BLOCK, O>(addressing, remainder, symbols, out, weave),
-        (4, false) => interleaved::<4, BLOCK, O>(addressing, remainder, symbols, out, weave),
-        _ => {
+    // The usual numbers of columns are written side by side; more go one after the other.
+    match addressing.columns().len() {
+        1 => interleaved::<1, O>(addressing, remainder, symbols, out, weave),
+        2 => interleaved::<2, O>(addressing, remainder, symbols, out, weave),
+        3 => interleaved::<3, O>(addressing, remainder, symbols, out, weave),
+        4 => interleaved::<4, O>(addressing, remainder, symbols, out, weave),
+        columns => {
             let mut rows = [0_u32; BLOCK];
             let count = out.len() / columns;
             for index in 0..columns {
@@ -68,25 +62,32 @@ pub(super) fn bytes_body<O: Address>(
 }
 
 #[inline(always)]
-fn interleaved<const K: usize, const N: usize, O: Address>(
+fn interleaved<const K: usize, O: Address>(
     addressing: &Addressing,
     remainder: Remainder32,
     symbols: &[u8; ROOM],
     out: &mut [O],
     weave: impl Weave,
 ) {
-    let mut rows = [[0_u32; N]; K];
     let (cells, _) = out.as_chunks_mut::<K>();
-    for (index, rows) in rows.iter_mut().enumerate() {
-        column(addressing, index, remainder, symbols, &mut rows[..cells.len()]);
+    let mut rows = [[0_u32; STRIP]; K];
+    for (strip, cells) in cells.chunks_mut(STRIP).enumerate() {
+        weave.announce(cells);
+        let symbols = &symbols[strip * STRIP..];
+        for (index, rows) in rows.iter_mut().enumerate() {
+            column(addressing, index, remainder, symbols, rows);
+        }
+        weave.weave(&rows, cells);
     }
-    weave.weave(&rows, cells);
 }
 
 /// Puts columns side by side.
 pub(super) trait Weave {
+    /// Says that memory some way after these cells will be written soon, so that it comes while others
+    /// are hashed: a store to a line that is not in the cache reads it first.
+    fn announce<const K: usize, O: Address>(&self, cells: &[[O; K]]);
     /// Writes `rows[c][i]` to `cells[i][c]`.
-    fn weave<const K: usize, const N: usize, O: Address>(self, rows: &[[u32; N]; K], cells: &mut [[O; K]]);
+    fn weave<const K: usize, O: Address>(&self, rows: &[[u32; STRIP]; K], cells: &mut [[O; K]]);
 }
 
 /// One element after another.
@@ -94,7 +95,10 @@ pub(super) struct Plain;
 
 impl Weave for Plain {
     #[inline(always)]
-    fn weave<const K: usize, const N: usize, O: Address>(self, rows: &[[u32; N]; K], cells: &mut [[O; K]]) {
+    fn announce<const K: usize, O: Address>(&self, _: &[[O; K]]) {}
+
+    #[inline(always)]
+    fn weave<const K: usize, O: Address>(&self, rows: &[[u32; STRIP]; K], cells: &mut [[O; K]]) {
         for (index, cell) in cells.iter_mut().enumerate() {
             for (cell, rows) in cell.iter_mut().zip(rows) {
                 *cell = O::from_u32(rows[index]);
@@ -103,18 +107,9 @@ impl Weave for Plain {
     }
 }
 
-/// Copies a block to memory, past the caches where the CPU can.
-#[inline]
-pub(super) fn stream<O: Address>(block: &[O], out: &mut [O]) {
-    match current() {
-        Level::Portable => out.copy_from_slice(block),
-        Level::Avx2 | Level::Avx512 => x86::stream(block, out),
-    }
-}
-
 /// The rows of one column.
 #[inline(always)]
-fn column(addressing: &Addressing, index: usize, remainder: Remainder32, symbols: &[u8; ROOM], rows: &mut [u32]) {
+fn column(addressing: &Addressing, index: usize, remainder: Remainder32, symbols: &[u8], rows: &mut [u32]) {
     let order = addressing.columns()[index].order;
     let oldest = &symbols[LEAD + 1 - order..];
     let count = rows.len();

@@ -19,10 +19,6 @@ use crate::threads::pool;
 
 pub use level::{available_levels, force_level, Level};
 
-/// Bytes of output from which on it goes past the caches, which would not hold it anyway: an ordinary
-/// store reads its line from memory first.
-const STREAMED: usize = 8 << 20;
-
 /// Positions that one task takes at a time when several threads share a batch.
 const RUN: usize = 1 << 14;
 
@@ -73,16 +69,15 @@ pub(crate) fn run<O: Address>(addressing: &Addressing, call: &Call<'_>, out: &mu
         return;
     }
     let workers = call.threads.min(positions.div_ceil(RUN));
-    let streams = std::mem::size_of_val(out) >= STREAMED;
-    let task = |(index, out): (usize, &mut [O])| span(addressing, call, index * RUN, streams, out);
+    let task = |(index, out): (usize, &mut [O])| span(addressing, call, index * RUN, out);
     match (workers > 1).then(|| pool(workers)).flatten() {
         Some(pool) => pool.install(|| out.par_chunks_mut(RUN * columns).enumerate().for_each(task)),
-        None => span(addressing, call, 0, streams, out),
+        None => span(addressing, call, 0, out),
     }
 }
 
 /// Fills positions `first …` of the flattened batch; a span may cross from one sequence into the next.
-fn span<O: Address>(addressing: &Addressing, call: &Call<'_>, first: usize, streams: bool, mut out: &mut [O]) {
+fn span<O: Address>(addressing: &Addressing, call: &Call<'_>, first: usize, mut out: &mut [O]) {
     let columns = addressing.columns().len();
     let length = call.ids.length();
     let (mut row, mut start) = (first / length, first % length);
@@ -90,9 +85,9 @@ fn span<O: Address>(addressing: &Addressing, call: &Call<'_>, first: usize, stre
         let count = (length - start).min(out.len() / columns);
         let (now, later) = out.split_at_mut(count * columns);
         match addressing.parts().family {
-            Family::ByteFnv1a => block::sequence::<u8, O>(addressing, call, row, start, streams, now),
+            Family::ByteFnv1a => block::sequence::<u8, O>(addressing, call, row, start, now),
             Family::Utf8Fnv1a => utf8::sequence(addressing, call, row, start, now),
-            _ => block::sequence::<i64, O>(addressing, call, row, start, streams, now),
+            _ => block::sequence::<i64, O>(addressing, call, row, start, now),
         }
         (row, start, out) = (row + 1, 0, later);
     }

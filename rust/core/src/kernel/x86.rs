@@ -14,6 +14,7 @@ pub(super) use vectors::*;
 mod vectors {
     use std::arch::x86_64::*;
 
+    use super::super::block::STRIP;
     use super::super::fast::{self, Weave};
     use super::*;
 
@@ -84,15 +85,20 @@ mod vectors {
 
     impl Weave for Avx512 {
         #[inline(always)]
-        fn weave<const K: usize, const N: usize, O: Address>(self, rows: &[[u32; N]; K], cells: &mut [[O; K]]) {
+        fn announce<const K: usize, O: Address>(&self, cells: &[[O; K]]) {
+            announce(cells.as_ptr_range());
+        }
+
+        #[inline(always)]
+        fn weave<const K: usize, O: Address>(&self, rows: &[[u32; STRIP]; K], cells: &mut [[O; K]]) {
             // SAFETY: made by `bytes_with_avx512` alone, where the features are.
             unsafe { weave_avx512(rows, cells) }
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn weave_avx512<const K: usize, const N: usize, O: Address>(rows: &[[u32; N]; K], cells: &mut [[O; K]]) {
-        assert!(cells.len() <= N);
+    fn weave_avx512<const K: usize, O: Address>(rows: &[[u32; STRIP]; K], cells: &mut [[O; K]]) {
+        assert!(cells.len() <= STRIP);
         let whole = cells.len() / 16 * 16;
         let (lanes, masks) = const { pattern::<K, 16>() };
         let to = cells.as_mut_ptr().cast::<O>();
@@ -129,15 +135,20 @@ mod vectors {
 
     impl Weave for Avx2 {
         #[inline(always)]
-        fn weave<const K: usize, const N: usize, O: Address>(self, rows: &[[u32; N]; K], cells: &mut [[O; K]]) {
+        fn announce<const K: usize, O: Address>(&self, cells: &[[O; K]]) {
+            announce(cells.as_ptr_range());
+        }
+
+        #[inline(always)]
+        fn weave<const K: usize, O: Address>(&self, rows: &[[u32; STRIP]; K], cells: &mut [[O; K]]) {
             // SAFETY: made by `bytes_with_avx2` alone, where the feature is.
             unsafe { weave_avx2(rows, cells) }
         }
     }
 
     #[target_feature(enable = "avx2")]
-    fn weave_avx2<const K: usize, const N: usize, O: Address>(rows: &[[u32; N]; K], cells: &mut [[O; K]]) {
-        assert!(cells.len() <= N);
+    fn weave_avx2<const K: usize, O: Address>(rows: &[[u32; STRIP]; K], cells: &mut [[O; K]]) {
+        assert!(cells.len() <= STRIP);
         let whole = cells.len() / 8 * 8;
         let (lanes, masks) = const { pattern::<K, 8>() };
         let to = cells.as_mut_ptr().cast::<O>();
@@ -170,7 +181,7 @@ mod vectors {
 
     /// Weaves the positions that fill no vector.
     #[inline(always)]
-    fn finish<const K: usize, const N: usize, O: Address>(whole: usize, rows: &[[u32; N]; K], cells: &mut [[O; K]]) {
+    fn finish<const K: usize, O: Address>(whole: usize, rows: &[[u32; STRIP]; K], cells: &mut [[O; K]]) {
         for (index, cell) in cells.iter_mut().enumerate().skip(whole) {
             for (cell, rows) in cell.iter_mut().zip(rows) {
                 *cell = O::from_u32(rows[index]);
@@ -178,28 +189,19 @@ mod vectors {
         }
     }
 
-    /// Copies a block with stores that go past the caches.
-    pub(in super::super) fn stream<O: Address>(block: &[O], out: &mut [O]) {
-        // SAFETY: `level.rs` names AVX2 only where it has found it.
-        unsafe { stream_with_avx2(block, out) }
-    }
+    /// How far ahead of the stores their lines are asked for, in bytes: what is hashed meanwhile must take as
+    /// long as memory does to answer.
+    const AHEAD: usize = 3072;
 
-    #[target_feature(enable = "avx2")]
-    fn stream_with_avx2<O: Address>(block: &[O], out: &mut [O]) {
-        let (block, out) = (&block[..out.len()], out);
-        // SAFETY: every bit pattern is an integer, of O as of the vector.
-        let (head, lines, _) = unsafe { out.align_to_mut::<__m256i>() };
-        let (head, count) = (head.len(), lines.len());
-        let per_line = size_of::<__m256i>() / size_of::<O>();
-        out[..head].copy_from_slice(&block[..head]);
-        let rest = head + count * per_line;
-        out[rest..].copy_from_slice(&block[rest..]);
-        let (from, to) = (block[head..rest].as_ptr(), out[head..rest].as_mut_ptr().cast::<__m256i>());
-        for line in 0..count {
-            // SAFETY: `to` is aligned and has `count` vectors, and `from` as many elements as they hold.
-            unsafe { _mm256_stream_si256(to.add(line), _mm256_loadu_si256(from.add(line * per_line).cast())) };
+    /// Asks for the lines that lie `AHEAD` of a range.
+    #[inline(always)]
+    fn announce<T>(range: std::ops::Range<*const T>) {
+        let (mut line, end) = (range.start.cast::<i8>(), range.end.cast::<i8>());
+        while line < end {
+            // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(AHEAD)) };
+            line = line.wrapping_add(64);
         }
-        _mm_sfence();
     }
 
     /// Rows of eight columns at a time, where the plan says that double precision is exact enough.
@@ -241,6 +243,7 @@ mod vectors {
             };
             for (cells, &hash) in out.chunks_exact_mut(width).zip(hashes) {
                 let cells = &mut cells[first..first + taken];
+                announce(cells.as_ptr_range());
                 let hash = _mm512_set1_epi64(hash);
                 let quotient = _mm512_cvttpd_epi64(_mm512_mul_pd(_mm512_cvtepi64_pd(hash), inverses));
                 let mut rest = _mm512_sub_epi64(hash, _mm512_mullo_epi64(quotient, rows));
@@ -274,10 +277,6 @@ macro_rules! absent {
             unreachable!("this level is found on x86-64 only")
         }
     )*};
-}
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) fn stream<O: Address>(_: &[O], _: &mut [O]) {
-    unreachable!("this level is found on x86-64 only")
 }
 #[cfg(not(target_arch = "x86_64"))]
 absent!(bytes_avx2: u8, bytes_avx512: u8, tokens_avx512: i64);
