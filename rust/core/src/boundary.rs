@@ -33,12 +33,27 @@ impl Boundary {
 
     #[inline]
     pub(crate) fn is_reset(&self, symbol: i64) -> bool {
-        self.reset.binary_search(&symbol).is_ok()
+        is_among(&self.reset, symbol)
     }
 
     #[inline]
     pub(crate) fn is_dead(&self, symbol: i64) -> bool {
-        self.dead.binary_search(&symbol).is_ok()
+        is_among(&self.dead, symbol)
+    }
+
+    /// All symbols that may end a reach.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = i64> + '_ {
+        self.reset.iter().chain(&self.dead).copied()
+    }
+}
+
+/// Whether a symbol is in an ascending list, which mostly has one element or none.
+#[inline]
+fn is_among(marks: &[i64], symbol: i64) -> bool {
+    if marks.len() <= 8 {
+        marks.contains(&symbol)
+    } else {
+        marks.binary_search(&symbol).is_ok()
     }
 }
 

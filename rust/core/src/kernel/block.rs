@@ -18,7 +18,7 @@ pub(super) const STRIP: usize = 64;
 pub(super) const ROOM: usize = LEAD + BLOCK + TAIL;
 
 /// A symbol as a block holds it.
-pub(super) trait Symbol: Copy + Default {
+pub(super) trait Symbol: Copy + Default + PartialEq {
     /// Fills `out` with the symbols of a sequence.
     fn load(addressing: &Addressing, call: &Call<'_>, row: usize, start: usize, out: &mut [Self]);
     /// A symbol of a past.
@@ -108,7 +108,7 @@ fn few<S: Symbol, O: Address>(addressing: &Addressing, call: &Call<'_>, row: usi
     let mut symbols = [S::default(); LEAD + FEW];
     let count = out.len() / addressing.columns().len();
     let lead = load(addressing, call, row, start, count, &mut symbols);
-    if is_bounded(addressing, call) {
+    if is_bounded(addressing, call, &symbols[LEAD - lead..LEAD + count]) {
         each(addressing, call, row, start, lead, &symbols, out, usize::MAX);
     } else {
         start_of_sequence(addressing, call, lead, &symbols, count, out);
@@ -148,16 +148,23 @@ fn mend<S: Symbol, O: Address>(
     out: &mut [O],
 ) {
     let order = addressing.plan().order;
-    if is_bounded(addressing, call) {
+    let count = out.len() / addressing.columns().len();
+    if is_bounded(addressing, call, &symbols[LEAD - lead..LEAD + count]) {
         each(addressing, call, row, position, lead, symbols, out, order);
     } else {
         start_of_sequence(addressing, call, lead, symbols, (order - 1).saturating_sub(lead), out);
     }
 }
 
-/// Whether anything but the start of the sequence can cut a gram.
-fn is_bounded(addressing: &Addressing, call: &Call<'_>) -> bool {
-    addressing.parts().boundary.has_marks() || call.dead.is_some() || call.lengths.is_some() || call.segments.is_some()
+/// Whether anything but the start of the sequence can cut a gram among these symbols.
+fn is_bounded<S: Symbol>(addressing: &Addressing, call: &Call<'_>, symbols: &[S]) -> bool {
+    let boundary = &addressing.parts().boundary;
+    // A look for a few marks goes by vectors, and most blocks hold none.
+    let marked = || {
+        boundary.reset.len() + boundary.dead.len() > 8
+            || boundary.marks().any(|mark| symbols.contains(&S::narrow(mark)))
+    };
+    call.dead.is_some() || call.lengths.is_some() || call.segments.is_some() || (boundary.has_marks() && marked())
 }
 
 /// The first `count` positions, `lead` positions after the start of a sequence that nothing else bounds.
