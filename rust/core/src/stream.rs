@@ -145,6 +145,9 @@ impl Past {
     }
 }
 
+/// Ids that are read at a time: few, since a step of decoding has one.
+const ADVANCE: usize = 32;
+
 /// Goes on over the ids of one sequence of a call.
 fn advance(addressing: &Addressing, call: &Call<'_>, row: usize, past: &mut Past) {
     let whole = call.ids.length();
@@ -163,9 +166,9 @@ fn advance(addressing: &Addressing, call: &Call<'_>, row: usize, past: &mut Past
         past.clear();
         from = recent;
     }
-    let mut ids = [0_i64; 256];
+    let mut ids = [0_i64; ADVANCE];
     for start in (from..length).step_by(ids.len()) {
-        let ids = &mut ids[..(length - start).min(256)];
+        let ids = &mut ids[..(length - start).min(ADVANCE)];
         call.ids.tokens(row, start, ids);
         let symbols = ids.iter().enumerate().map(|(index, &id)| {
             let dead = call.dead.is_some_and(|dead| dead[row * whole + start + index]);

@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arguments::{describe, threads as parse_threads};
+use crate::few;
 use crate::ids::IdArray;
 use crate::output::Output;
 
@@ -40,6 +41,9 @@ pub fn run<'py, W: Work + Send>(
     work: &mut W,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = ids.py();
+    if let Some(few) = few::read(ids, &options) {
+        return few.run(addressing, quantity, options.out, work);
+    }
     let threads = parse_threads(options.threads)?;
     let ids = IdArray::from_python(ids)?;
     let mut shape = ids.shape().to_vec();
@@ -70,7 +74,7 @@ pub fn run<'py, W: Work + Send>(
     Ok(output.into_any())
 }
 
-fn write<'py, O: Address + Element, W: Work + Send>(
+pub fn write<'py, O: Address + Element, W: Work + Send>(
     py: Python<'py>,
     array: &Bound<'py, PyArrayDyn<O>>,
     call: &Call<'_>,

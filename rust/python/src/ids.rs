@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use engram_core::{bounds, byte_symbol, Contiguous, Id, Ids};
 
-use numpy::ndarray::{s, ArrayView2, Axis};
+use numpy::ndarray::{s, ArrayView2, Axis, Dimension};
 use numpy::{
-    Element, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+    Element, PyArray, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray,
+    PyUntypedArrayMethods,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -169,7 +170,7 @@ fn native<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUnty
 }
 
 /// The addresses that an array's elements span, whatever its strides.
-pub fn extent<T: Element>(array: &Bound<'_, PyArrayDyn<T>>) -> Range<usize> {
+pub fn extent<T: Element, D: Dimension>(array: &Bound<'_, PyArray<T, D>>) -> Range<usize> {
     let (mut low, mut high) = (0_isize, 0_isize);
     if array.is_empty() {
         return 0..0;

@@ -6,6 +6,7 @@ mod addressing;
 mod arguments;
 mod bytes;
 mod call;
+mod few;
 mod ids;
 mod layouts;
 mod machine;
