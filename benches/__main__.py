@@ -1,6 +1,6 @@
 """All benches, with their default settings."""
 
-from . import addresses, memory, short
+from . import addresses, families, memory, short
 from .harness import main
 
-main(__doc__, addresses.bench, short.bench, memory.bench, options=memory.options)
+main(__doc__, addresses.bench, families.bench, short.bench, memory.bench, options=memory.options)

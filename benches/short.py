@@ -4,7 +4,7 @@ import argparse
 
 import numpy as np
 
-from engram_rs import Addressing
+from engram_rs import Addressing, _core
 
 from .harness import Contestant, Report, main
 
@@ -12,6 +12,7 @@ __all__ = ["bench"]
 
 LENGTHS = (1, 8, 64, 512, 4096)
 FLOOR = "floor"
+EMPTY = "empty call"
 
 
 def bench(report: Report, arguments: argparse.Namespace) -> None:
@@ -23,12 +24,16 @@ def bench(report: Report, arguments: argparse.Namespace) -> None:
             shape = (length, addressing.num_columns)
             names = {"addressing": addressing, "ids": ids, "out": np.empty(shape, dtype=np.int64)}
             names |= {"empty": np.empty, "shape": shape, "int64": np.dtype(np.int64)}
+            names |= {"stream": addressing.stream(), "empty_call": _core.empty_call}
             # Statements and not functions: a Python frame would be a good part of the shortest calls.
             statements = {
                 "addressing(ids)": "addressing(ids)",
                 "addressing(ids, out=)": "addressing(ids, out=out)",
                 "addressing(ids, out=, threads=1)": "addressing(ids, out=out, threads=1)",
+                "stream.push(ids)": "stream.push(ids)",
+                "stream.push(ids, out=)": "stream.push(ids, out=out)",
                 "out.fill": "out.fill(7)",
+                EMPTY: "empty_call(ids, out=out)",
                 # The least that a call into native code can do, and the least that returning a new array takes.
                 "num_columns": "addressing.num_columns",
                 FLOOR: "addressing.num_columns; empty(shape, int64)",
@@ -40,7 +45,8 @@ def bench(report: Report, arguments: argparse.Namespace) -> None:
         report.table(
             f"One call on {np.dtype(dtype)} ids [T], 3 columns",
             cases,
-            [FLOOR, "out.fill"],
+            [EMPTY, FLOOR],
+            "Empty call: takes the arguments of a step and does nothing. "
             "Floor: addressing.num_columns, then numpy.empty for the result. Sequences this short run on one thread.",
             rate=False,
         )

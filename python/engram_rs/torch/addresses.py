@@ -36,4 +36,6 @@ def addresses_of(addressing: Addressing, input_ids: torch.Tensor) -> torch.Tenso
         given = input_ids.dtype if isinstance(input_ids, torch.Tensor) else type(input_ids).__name__
         raise TypeError(f"input_ids must be a tensor of integers, not {given}")
     host = input_ids.detach().to("cpu")
-    return torch.from_numpy(addressing(host.numpy())).to(input_ids.device)
+    # One setting of torch's threads binds the hash too.
+    rows = addressing(host.numpy(), threads=torch.get_num_threads())
+    return torch.from_numpy(rows).to(input_ids.device)

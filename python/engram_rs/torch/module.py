@@ -105,7 +105,7 @@ class Engram(nn.Module):
         Returns:
             `[B, T, d_model]` or `[T, d_model]`, in the parameters' dtype.
         """
-        return self.from_addresses(addresses_of(self.addressing, input_ids).to(self.table.device))
+        return self._from_rows(addresses_of(self.addressing, input_ids).to(self.table.device))
 
     def from_addresses(self, addresses: torch.Tensor) -> torch.Tensor:
         """The same from addresses that were computed ahead: rows, or hashes before the remainder.
@@ -126,10 +126,12 @@ class Engram(nn.Module):
             raise TypeError(f"addresses must be an int64 tensor, not {given}")
         if addresses.ndim < 2 or addresses.shape[-1] != columns:
             raise ValueError(f"addresses must be [..., T, {columns}], not {list(addresses.shape)}")
-        rows = torch.remainder(addresses, self.addressing.entries).reshape(-1, columns)
+        return self._from_rows(torch.remainder(addresses, self.addressing.entries))
+
+    def _from_rows(self, rows: torch.Tensor) -> torch.Tensor:
         # The mean over all K columns, null rows included; one pass instead of gather, then mean.
-        mean = F.embedding_bag(rows, self.table, mode="mean")
-        return F.linear(mean, self.projection).reshape(*addresses.shape[:-1], self.d_model)
+        mean = F.embedding_bag(rows.reshape(-1, rows.shape[-1]), self.table, mode="mean")
+        return F.linear(mean, self.projection).reshape(*rows.shape[:-1], self.d_model)
 
     def to_artifact(self) -> MemoryArtifact:
         """The published form: an int8 table with one scale, and an fp16 projection."""

@@ -3,7 +3,7 @@
 use engram_core::{available_threads, Boundary, Missing, Symbols, MAX_COLUMNS, MAX_ENTRIES, MAX_ORDER, MAX_THREADS};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyString};
+use pyo3::types::{PyBool, PyBytes, PyInt, PyString};
 
 use crate::ids::IdArray;
 
@@ -20,7 +20,11 @@ pub fn describe(value: &Bound<'_, PyAny>) -> String {
 
 /// An integer in `least … most`; booleans and floats are not integers.
 pub fn integer(name: &str, value: &Bound<'_, PyAny>, least: i64, most: i64) -> PyResult<i64> {
-    if value.is_instance_of::<PyBool>() || value.is_instance_of::<PyString>() || !value.hasattr("__index__")? {
+    // Python's own integers need no look for __index__; booleans are another type.
+    let exact = value.is_exact_instance_of::<PyInt>();
+    if !exact
+        && (value.is_instance_of::<PyBool>() || value.is_instance_of::<PyString>() || !value.hasattr("__index__")?)
+    {
         return Err(PyTypeError::new_err(format!("{name} must be an integer, not {}", describe(value))));
     }
     match value.extract::<i64>() {

@@ -139,6 +139,30 @@ fn column(addressing: &Addressing, index: usize, remainder: Remainder32, symbols
     }
 }
 
+/// The hashes of one column's grams of unequal lengths, which end at the symbols from `first` on.
+#[inline]
+pub(super) fn grams(column: usize, lengths: &[u16; STRIP], symbols: &[u8], first: usize) -> [u32; STRIP] {
+    match current() {
+        Level::Portable => grams_body(column, lengths, symbols, first),
+        Level::Avx2 => x86::grams_avx2(column, lengths, symbols, first),
+        Level::Avx512 => x86::grams_avx512(column, lengths, symbols, first),
+    }
+}
+
+#[inline(always)]
+pub(super) fn grams_body(column: usize, lengths: &[u16; STRIP], symbols: &[u8], first: usize) -> [u32; STRIP] {
+    let mut hashes = [fnv1a::start(column as u32 + 1); STRIP];
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    for lookback in (0..longest).rev() {
+        let symbols = &symbols[first - usize::from(lookback)..][..STRIP];
+        for ((hash, &symbol), &length) in hashes.iter_mut().zip(symbols).zip(lengths) {
+            let longer = fnv1a::step(*hash, u32::from(symbol));
+            *hash = if lookback < length { longer } else { *hash };
+        }
+    }
+    hashes.map(fnv1a::finish)
+}
+
 /// How a strip of hashes becomes rows of the columns `from … to`.
 pub(super) type Reduce<O> = fn(&Addressing, usize, usize, &[i64], &mut [O]);
 

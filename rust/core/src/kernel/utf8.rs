@@ -1,12 +1,12 @@
 //! `utf8_fnv1a`: grams end at a position and begin where a character does.
 
 use crate::addressing::{Addressing, MAX_ORDER};
-use crate::boundary::{Missing, Reach};
+use crate::boundary::{Boundary, Missing, Reach};
 use crate::call::Call;
 use crate::characters::{is_continuation, Characters};
 
-use super::block::Marks;
-use super::{gram, Address};
+use super::block::{Marks, STRIP};
+use super::{fast, gram, Address};
 
 /// Fills `out` for the positions of sequence `row` from `start` on.
 pub(super) fn sequence<O: Address>(addressing: &Addressing, call: &Call<'_>, row: usize, start: usize, out: &mut [O]) {
@@ -15,43 +15,81 @@ pub(super) fn sequence<O: Address>(addressing: &Addressing, call: &Call<'_>, row
     let count = out.len() / columns;
     let from = anchor(addressing, call, row, start);
     let past = if from == 0 { call.past.map_or(&[][..], |past| past[row].symbols()) } else { &[] };
-    let mut symbols = vec![0_u8; past.len() + start - from + count];
-    for (symbol, &past) in symbols.iter_mut().zip(past) {
+    // Vectors read before a short gram and after the last position, and use nothing of it.
+    let front = addressing.plan().lookback;
+    let mut symbols = vec![0_u8; front + past.len() + start - from + count + STRIP];
+    for (symbol, &past) in symbols[front..].iter_mut().zip(past) {
         *symbol = past as u8;
     }
-    call.ids.bytes(row, from, &mut symbols[past.len()..]);
+    let own = front + past.len();
+    call.ids.bytes(row, from, &mut symbols[own..own + start - from + count]);
 
-    let mut marks = Marks::new(call, row, from as isize - past.len() as isize);
-    let (mut reach, mut characters, mut starts) = (Reach::default(), Characters::default(), Starts::default());
-    let skip = past.len() + start - from;
-    for (index, &symbol) in symbols.iter().enumerate() {
-        let (segment, dead) = marks.next();
-        let here = reach.step(&parts.boundary, i64::from(symbol), segment, dead);
-        if here <= 1 {
-            starts.clear();
-        }
-        if here > 0 && characters.starts(symbol, here == 1) {
-            starts.push(index);
-        }
-        if index < skip {
-            continue;
-        }
-        let out = &mut out[(index - skip) * columns..][..columns];
-        for (column, (spec, out)) in parts.columns.iter().zip(out).enumerate() {
-            let back = |k: usize| match parts.boundary.missing {
-                Missing::Pad(pad) if k >= here as usize => pad,
-                _ => i64::from(symbols[index - k]),
-            };
-            *out = match (starts.back(spec.order), parts.boundary.missing) {
-                (Some(first), _) => gram::whole(addressing, call.quantity, column, index - first + 1, back),
-                (None, Missing::NullRow) => O::default(),
-                // Each missing character is one pad symbol.
-                (None, Missing::Pad(_)) => {
-                    let length = here as usize + spec.order - starts.count();
-                    gram::whole(addressing, call.quantity, column, length, back)
+    let mut walk = Walk {
+        boundary: &parts.boundary,
+        marks: Marks::new(call, row, from as isize - past.len() as isize),
+        reach: Reach::default(),
+        characters: Characters::default(),
+        starts: Starts::default(),
+        at: front,
+    };
+    while walk.at < own + start - from {
+        walk.step(&symbols);
+    }
+    let mut lengths = vec![[0_u16; STRIP]; columns];
+    for out in out.chunks_mut(STRIP * columns) {
+        let first = walk.at;
+        for (index, out) in out.chunks_exact_mut(columns).enumerate() {
+            let reach = walk.step(&symbols);
+            for (column, (spec, lengths)) in parts.columns.iter().zip(&mut lengths).enumerate() {
+                let start = walk.starts.back(spec.order);
+                lengths[index] = start.map_or(0, |start| (first + index - start + 1) as u16);
+                if let (None, Missing::Pad(pad)) = (start, parts.boundary.missing) {
+                    // Each missing character is one pad symbol.
+                    let back = |k: usize| if k >= reach { pad } else { i64::from(symbols[first + index - k]) };
+                    let length = reach + spec.order - walk.starts.count();
+                    out[column] = gram::whole(addressing, call.quantity, column, length, back);
                 }
-            };
+            }
         }
+        for (column, lengths) in lengths.iter().enumerate() {
+            let rows = fast::grams(column, lengths, &symbols, first);
+            let cells = out[column..].iter_mut().step_by(columns);
+            for ((cell, &hash), &length) in cells.zip(&rows).zip(lengths) {
+                if length > 0 {
+                    *cell = gram::finish(addressing, call.quantity, column, i64::from(hash));
+                } else if parts.boundary.missing == Missing::NullRow {
+                    *cell = O::default();
+                }
+            }
+        }
+    }
+}
+
+/// Goes over a sequence and knows where the last characters started that can be reached.
+struct Walk<'a> {
+    boundary: &'a Boundary,
+    marks: Marks<'a>,
+    reach: Reach,
+    characters: Characters,
+    starts: Starts,
+    at: usize,
+}
+
+impl Walk<'_> {
+    /// Steps over one position and gives its reach.
+    #[inline]
+    fn step(&mut self, symbols: &[u8]) -> usize {
+        let symbol = symbols[self.at];
+        let (segment, dead) = self.marks.next();
+        let reach = self.reach.step(self.boundary, i64::from(symbol), segment, dead);
+        if reach <= 1 {
+            self.starts.clear();
+        }
+        if reach > 0 && self.characters.starts(symbol, reach == 1) {
+            self.starts.push(self.at);
+        }
+        self.at += 1;
+        reach as usize
     }
 }
 

@@ -67,6 +67,27 @@ mod vectors {
         fast::tokens_body(addressing, quantity, symbols, out, reduce_avx512)
     );
 
+    macro_rules! grams_for {
+        ($name:ident, $inner:ident, $features:literal) => {
+            #[target_feature(enable = $features)]
+            fn $inner(column: usize, lengths: &[u16; STRIP], symbols: &[u8], first: usize) -> [u32; STRIP] {
+                fast::grams_body(column, lengths, symbols, first)
+            }
+
+            pub(in super::super) fn $name(
+                column: usize,
+                lengths: &[u16; STRIP],
+                symbols: &[u8],
+                first: usize,
+            ) -> [u32; STRIP] {
+                // SAFETY: `level.rs` names a level only where it has found these features.
+                unsafe { $inner(column, lengths, symbols, first) }
+            }
+        };
+    }
+    grams_for!(grams_avx2, grams_with_avx2, "avx2,bmi2");
+    grams_for!(grams_avx512, grams_with_avx512, "avx2,bmi2,avx512f,avx512bw,avx512dq,avx512vl");
+
     /// For each vector of the woven output: which lane of a column each of its lanes comes from, and which of
     /// its lanes come from each column.
     const fn pattern<const K: usize, const LANES: usize>() -> ([[u32; LANES]; K], [[[u32; LANES]; K]; K]) {
@@ -278,5 +299,7 @@ macro_rules! absent {
         }
     )*};
 }
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use super::fast::{grams_body as grams_avx2, grams_body as grams_avx512};
 #[cfg(not(target_arch = "x86_64"))]
 absent!(bytes_avx2: u8, bytes_avx512: u8, tokens_avx512: i64);
