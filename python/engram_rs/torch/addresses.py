@@ -37,5 +37,5 @@ def addresses_of(addressing: Addressing, input_ids: torch.Tensor) -> torch.Tenso
         raise TypeError(f"input_ids must be a tensor of integers, not {given}")
     host = input_ids.detach().to("cpu")
     # One setting of torch's threads binds the hash too.
-    rows = addressing(host.numpy(), threads=torch.get_num_threads())
+    rows = addressing(host.numpy(), threads=min(torch.get_num_threads(), 1024))
     return torch.from_numpy(rows).to(input_ids.device)
