@@ -131,7 +131,7 @@ def show_serving(graphs: Sequence[Graph], run: Run, memory: Engram, held_out: Se
         run.model.memory = memory
         one, many = median_ms(graph.session.run, verse, 300), median_ms(graph.session.run, batch, 30)
         speed.add_row(graph.path.name, _mib(graph.path), f"{one:.3f}", f"{many:.2f}", f"{errors:.2%}")
-    speed.add_row(saved.name, _mib(saved), "", "", f"in PyTorch: {run.error:.2%}")
+    speed.add_row(saved.name, _mib(saved), "", "", f"float module: {run.error:.2%}")
     _right(speed)
     console.print(speed)
 
@@ -159,10 +159,12 @@ def show_next(out: Path, seconds: float) -> None:
     graph, saved = out / "demo-int8.onnx", out / "demo.safetensors"
     console.print(
         f"Next:\n"
+        f"  . .venv/bin/activate\n"
         f"  engram-rs info {graph}\n"
         f"  engram-rs verify {graph} {saved}\n"
         f"  python -m examples.demo --orders 2,3,4      # n-grams that hardly span an Arabic letter\n"
-        f"  engram_rs.ort.MemorySession({str(graph)!r}).run(engram_rs.encode('...'))      # float32 [T, 128]",
+        f'  python -c "import engram_rs, engram_rs.ort as ort; '
+        f"print(ort.MemorySession('{graph}').run(engram_rs.encode('...')).shape)\"",
         soft_wrap=True,
         markup=False,
     )

@@ -1,12 +1,16 @@
 """The published int8 form: what it holds, and what is refused when it is read."""
 
+import json
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors.numpy")
 
-from engram_rs import Addressing  # noqa: E402
+from safetensors import safe_open  # noqa: E402
+
+from engram_rs import Addressing, artifact  # noqa: E402
 from engram_rs.artifact import MemoryArtifact  # noqa: E402
 from engram_rs.torch import Engram  # noqa: E402
 
@@ -80,14 +84,12 @@ def test_a_projection_beyond_float16_is_not_saved(trained, tmp_path):
         trained.save(tmp_path / "memory.safetensors")
 
 
-def parts(module: Engram) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    tensors = {name: value.numpy() for name, value in module.state_int8().items()}
-    addressing = module.addressing
-    return tensors, {
-        "format": "engram-memory-v1",
-        "addressing": addressing.to_json(),
-        "addressing_digest": addressing.digest,
-    }
+def parts(path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The tensors of a saved memory, and what its metadata declare."""
+    with safe_open(path, framework="np") as file:
+        metadata = file.metadata()
+        assert list(metadata) == ["engram"]
+        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["engram"])  # noqa: SIM118
 
 
 def foreign(metadata):
@@ -102,8 +104,11 @@ def fewer_rows(metadata):
 DAMAGE = {
     "no format": (lambda t, m: m.pop("format"), "format is None"),
     "another format": (lambda t, m: m.update(format="other-v1"), "other-v1"),
-    "no addressing": (lambda t, m: m.pop("addressing"), "not the JSON of an addressing"),
-    "no digest": (lambda t, m: m.pop("addressing_digest"), "digest"),
+    "no addressing": (lambda t, m: m.pop("addressing"), "lack addressing"),
+    "no digest": (lambda t, m: m.pop("addressing_digest"), "lack addressing_digest"),
+    "no digest of the tensors": (lambda t, m: m.pop("sha256"), "lack sha256"),
+    "another digest of the tensors": (lambda t, m: m.update(sha256="0" * 64), "sha256.*0{64}"),
+    "a number for a digest": (lambda t, m: m.update(sha256=5), "lack sha256"),
     "a foreign addressing": (lambda t, m: foreign(m), r"[0-9a-f]{64}.*[0-9a-f]{64}"),
     "fewer rows declared": (lambda t, m: fewer_rows(m), "4099 rows.*4098"),
     "no table": (lambda t, m: t.pop("table"), "tensors"),
@@ -128,13 +133,44 @@ DAMAGE = {
 
 @pytest.mark.parametrize(("damage", "named"), DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_artifact_says_what_is_wrong(trained, tmp_path, damage, named):
-    tensors, metadata = parts(trained)
-    damage(tensors, metadata)
     path = tmp_path / "damaged.safetensors"
-    safetensors.save_file(tensors, path, metadata=metadata)
+    trained.save(path)
+    tensors, declared = parts(path)
+    damage(tensors, declared)
+    # What is declared of the tensors is made right again, so that only the damage is wrong.
+    if declared.get("sha256") == parts(path)[1]["sha256"] and set(tensors) == {"table", "scale", "projection"}:
+        declared["sha256"] = artifact._sha256(tensors)
+    safetensors.save_file(tensors, path, metadata={"engram": json.dumps(declared)})
     with pytest.raises(ValueError, match=named) as caught:
         Engram.load(path)
     assert "damaged.safetensors" in str(caught.value)
+
+
+@pytest.mark.parametrize("metadata", [None, {"other": "1"}, {"engram": "[1]"}, {"engram": "{"}, {"engram": "null"}])
+def test_metadata_that_are_no_declaration(tmp_path, metadata):
+    path = tmp_path / "other.safetensors"
+    safetensors.save_file({"table": np.zeros(3)}, path, metadata=metadata)
+    with pytest.raises(ValueError, match="is not a memory"):
+        Engram.load(path)
+
+
+@pytest.mark.parametrize("at", [-1, -3000, -40_000])
+def test_one_flipped_bit_in_a_tensor_is_found(trained, tmp_path, at):
+    path = tmp_path / "memory.safetensors"
+    trained.save(path)
+    damaged = bytearray(path.read_bytes())
+    damaged[at] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match="sha256"):
+        Engram.load(path)
+
+
+def test_equal_memories_are_equal_files(trained, tmp_path):
+    files = set()
+    for index in range(8):
+        trained.save(tmp_path / str(index))
+        files.add((tmp_path / str(index)).read_bytes())
+    assert len(files) == 1
 
 
 def test_truncated_files(trained, tmp_path):

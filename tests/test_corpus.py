@@ -112,6 +112,7 @@ def test_another_job_is_not_resumed(text, tmp_path):
     [
         ({"source": "none.txt"}, FileNotFoundError, "none.txt"),
         ({"out": "none/rows.npy"}, FileNotFoundError, "no folder"),
+        ({"out": "corpus.txt"}, ValueError, "the file that is read"),
         ({"chunk": 0}, ValueError, "chunk"),
         ({"chunk": 1.5}, ValueError, "chunk"),
         ({"dtype": np.float32}, TypeError, "dtype"),

@@ -34,6 +34,9 @@ def check_command(line: str, folder: Path) -> None:
             for name in extra.split(","):
                 assert f"\n{name} = [" in manifest, f"no extra {name!r}"
         return
+    elif words[0] == ".":
+        assert words[1] == ".venv/bin/activate"
+        return
     elif words[:2] == ["python", "-m"]:
         assert (ROOT / f"{words[2].replace('.', '/')}.py").is_file() or (ROOT / words[2]).is_dir(), line
         return

@@ -362,6 +362,34 @@ def test_a_graph_beyond_two_gibibytes_is_refused(tmp_path):
         export_memory(Huge(), tmp_path / "graph.onnx")
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_modules_of_other_dtypes_and_autocast(trained, tmp_path, dtype):
+    module = trained.to(dtype)
+    for precision in PRECISIONS:
+        export_memory(module, tmp_path / "graph.onnx", precision)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert verify(tmp_path / "graph.onnx", module).passed, precision
+    assert module.table.dtype == dtype
+
+
+def test_an_artifact_or_its_path_may_be_verified(trained, tmp_path):
+    trained.save(tmp_path / "memory.safetensors")
+    export_memory(tmp_path / "memory.safetensors", tmp_path / "graph.onnx", "int8")
+    for memory in (tmp_path / "memory.safetensors", MemoryArtifact.load(tmp_path / "memory.safetensors")):
+        assert verify(tmp_path / "graph.onnx", memory).max_difference < 1e-6
+
+
+def test_an_export_does_not_overwrite_what_it_reads(trained, tmp_path):
+    path = tmp_path / "memory.safetensors"
+    trained.save(path)
+    whole = path.read_bytes()
+    (tmp_path / "link").symlink_to(path)
+    for target in (path, tmp_path / "link"):
+        with pytest.raises(ValueError, match="the file that is read"):
+            export_memory(path, target)
+    assert path.read_bytes() == whole
+
+
 def test_verify_names_both_sides(trained, tmp_path):
     export_memory(trained, tmp_path / "graph.onnx")
     other = Engram(48, entries=4099, dim=16, orders=(2, 3, 5))
@@ -370,7 +398,7 @@ def test_verify_names_both_sides(trained, tmp_path):
     with pytest.raises(ValueError, match=r"d_model 48.*32"):
         verify(tmp_path / "graph.onnx", Engram(32, entries=4099, dim=16))
     with pytest.raises(TypeError, match="Engram"):
-        verify(tmp_path / "graph.onnx", "memory.safetensors")
+        verify(tmp_path / "graph.onnx", torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="not both"):
         verify(tmp_path / "graph.onnx", trained, texts=["a"], ids=[np.arange(3)])
     tokens = Engram(4, dim=2, addressing=Addressing.longcat(50, 3, 3, 2))

@@ -121,6 +121,20 @@ def test_integer_dtypes_and_strides(trained, dtype):
     assert torch.equal(trained(ids.T.contiguous().T), wanted)
 
 
+def test_a_state_knows_its_addressing(trained):
+    state = trained.state_dict()
+    assert set(state) == {"table", "projection", "_extra_state"}
+    same = Engram(48, entries=4099, dim=16)
+    same.load_state_dict(state)
+    assert torch.equal(same.table, trained.table)
+    other = Engram(48, entries=4099, dim=16, orders=(4, 8, 12))
+    with pytest.raises(ValueError, match=f"{trained.addressing.digest}.*{other.addressing.digest}"):
+        other.load_state_dict(state)
+    del state["_extra_state"]
+    with pytest.raises(RuntimeError, match="_extra_state"):
+        same.load_state_dict(state)
+
+
 def test_another_addressing():
     addressing = Addressing.byte_fnv1a(77, (5,))
     module = Engram(4, dim=2, addressing=addressing)

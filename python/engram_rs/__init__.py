@@ -1,7 +1,7 @@
 """A hash-addressed n-gram memory for PyTorch and ONNX Runtime with one Rust core.
 
-Importing this package needs numpy alone. `engram_rs.torch`, `engram_rs.onnx`, `engram_rs.ort` and
-`engram_rs.parity` are imported where they are used and need the extras of the same names.
+Importing this package needs numpy alone. What needs more is imported where it is used: `engram_rs.torch`
+needs the extra `torch`, `engram_rs.onnx` and `engram_rs.ort` need `onnx`, `engram_rs.parity` needs both.
 """
 
 from ._core import __version__

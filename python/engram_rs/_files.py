@@ -32,9 +32,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def check_target(path: str | os.PathLike[str]) -> Path:
-    """The path, if a file can stand there; for a check before long work begins."""
+def check_target(path: str | os.PathLike[str], source: object = None) -> Path:
+    """The path, if a file can stand there that is not `source`; for a check before work begins."""
     target = Path(path)
+    if isinstance(source, (str, os.PathLike)) and target.exists() and target.samefile(source):
+        raise ValueError(f"cannot write {target}: it is the file that is read")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
     if target.is_dir():

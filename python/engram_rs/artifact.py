@@ -1,10 +1,12 @@
 """The published form of a memory: an int8 table and an fp16 projection in one safetensors file.
 
 Tensors: `table` int8 `[entries, dim]`, `scale` float32 `[1]`, `projection` float16 `[d_model, dim]`.
-Metadata: `format`, `addressing` (canonical JSON) and `addressing_digest`. A row's values are
-`table * scale`.
+The metadata's one key `engram` is JSON: `format`, `addressing` (canonical JSON), `addressing_digest`, and
+`sha256` of the tensors. A row's values are `table * scale`.
 """
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from ._files import replacing
 __all__ = ["FORMAT", "MemoryArtifact", "check_addressing"]
 
 FORMAT = "engram-memory-v1"
+_KEY = "engram"
 
 _DTYPES = {"table": "int8", "scale": "float32", "projection": "float16"}
 
@@ -37,6 +40,31 @@ def check_addressing(declared: str, digest: str, where: str) -> Addressing:
     if addressing.digest != digest:
         raise ValueError(f"{where}: the addressing has digest {addressing.digest}, but {digest} is declared beside it")
     return addressing
+
+
+def _declared(metadata: dict[str, str]) -> dict[str, str]:
+    """What the metadata say, if it is complete."""
+    try:
+        declared = json.loads(metadata.get(_KEY, "{}"))
+    except ValueError as error:
+        raise ValueError(f"its metadata {_KEY!r} is no JSON: {error}") from error
+    if not isinstance(declared, dict) or declared.get("format") != FORMAT:
+        given = declared.get("format") if isinstance(declared, dict) else declared
+        raise ValueError(f"format is {given!r}; wanted {FORMAT!r}")
+    for key in ("addressing", "addressing_digest", "sha256"):
+        if not isinstance(declared.get(key), str):
+            raise ValueError(f"its metadata lack {key}")
+    return declared
+
+
+def _sha256(tensors: dict[str, NDArray[Any]]) -> str:
+    """One digest of all tensors, in the order of `_DTYPES`, as little-endian bytes."""
+    digest = hashlib.sha256()
+    for name in _DTYPES:
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name} {array.dtype.name} {list(array.shape)}\n".encode())
+        digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,17 +141,20 @@ class MemoryArtifact:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the safetensors file; an older file at `path` stays until the new one is whole."""
-        safetensors = require("safetensors.numpy", "writing a memory")
-        tensors = {
+        safetensors = require("safetensors.numpy", "writing a memory", "onnx")
+        tensors: dict[str, NDArray[Any]] = {
             "table": np.ascontiguousarray(self.table),
             "scale": np.array([self.scale], dtype=np.float32),
             "projection": np.ascontiguousarray(self.projection),
         }
-        metadata = {
+        declared = {
             "format": FORMAT,
             "addressing": self.addressing.to_json(),
             "addressing_digest": self.addressing.digest,
+            "sha256": _sha256(tensors),
         }
+        # One key: safetensors writes several in any order, and equal memories should be equal files.
+        metadata = {_KEY: json.dumps(declared, sort_keys=True)}
         with replacing(path) as temporary:
             safetensors.save_file(tensors, temporary, metadata=metadata)
 
@@ -135,22 +166,24 @@ class MemoryArtifact:
             FileNotFoundError: There is no such file.
             ValueError: The file is damaged, or not a memory, or its parts disagree.
         """
-        safetensors = require("safetensors", "reading a memory")
+        safetensors = require("safetensors", "reading a memory", "onnx")
         where = Path(path)
         if not where.is_file():
             raise FileNotFoundError(f"there is no file {where}")
         try:
             with safetensors.safe_open(where, framework="np") as file:
-                metadata: dict[str, str] = file.metadata() or {}
-                if metadata.get("format") != FORMAT:
-                    raise ValueError(f"format is {metadata.get('format')!r}; wanted {FORMAT!r}")
+                declared = _declared(file.metadata() or {})
                 names = set(file.keys())
                 if names != set(_DTYPES):
                     raise ValueError(f"it holds the tensors {sorted(names)}; wanted {sorted(_DTYPES)}")
                 tensors = {name: file.get_tensor(name) for name in _DTYPES}
-        except (safetensors.SafetensorError, ValueError) as error:
+        except safetensors.SafetensorError as error:
+            raise ValueError(f"{where} is not a memory, nor a whole safetensors file: {error}") from error
+        except ValueError as error:
             raise ValueError(f"{where} is not a memory: {error}") from error
-        addressing = check_addressing(metadata.get("addressing", ""), metadata.get("addressing_digest", ""), str(where))
+        addressing = check_addressing(declared["addressing"], declared["addressing_digest"], str(where))
+        if declared["sha256"] != (found := _sha256(tensors)):
+            raise ValueError(f"{where} is damaged: its tensors have sha256 {found}, declared is {declared['sha256']}")
         scale = tensors["scale"]
         if scale.dtype != np.float32 or scale.shape != (1,):
             raise ValueError(f"{where}: scale must be float32 [1], not {scale.dtype} {list(scale.shape)}")

@@ -63,7 +63,7 @@ def address_file(
     kind = np.dtype(dtype)
     # An empty call finds a wrong dtype before any file is touched.
     addressing(np.empty(0, dtype=np.int64), dtype=kind)
-    target = check_target(out)
+    target = check_target(out, source)
     pieces, total, identity = _open(source, chunk)
     job = _Job(addressing, kind, target, identity)
     done = job.resume()

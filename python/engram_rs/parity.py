@@ -1,5 +1,6 @@
 """Torch against a graph: the one room that knows both sides. Needs the extras `torch` and `onnx`."""
 
+import copy
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ._core import Addressing, encode
 from ._extras import require
+from .artifact import MemoryArtifact
 
 require("torch", "engram_rs.parity")
 require("onnxruntime", "engram_rs.parity")
@@ -74,7 +76,7 @@ class MemoryParity:
 
 def verify(
     path: str | os.PathLike[str],
-    engram: Engram,
+    engram: Engram | MemoryArtifact | str | os.PathLike[str],
     *,
     texts: Iterable[str | bytes] | None = None,
     ids: Iterable[NDArray[np.integer[Any]]] | None = None,
@@ -86,7 +88,8 @@ def verify(
 
     Args:
         path: What `export_memory` wrote.
-        engram: The module that it was exported from.
+        engram: What it was exported from: a module (compared in float32, whatever its dtype), an artifact,
+            or the path of a saved one.
         texts: Real inputs for a scheme of bytes; `None` for a few sentences in several scripts.
         ids: Real inputs as ids `[T]` or `[B, T]`, for any scheme, in place of `texts`.
         positions: How many random positions.
@@ -101,10 +104,9 @@ def verify(
         ValueError: The graph belongs to another addressing or has another shape, or `texts` are given to a
             scheme of tokens, which needs `ids`.
     """
-    if not isinstance(engram, Engram):
-        raise TypeError(f"engram must be an engram_rs.torch.Engram, not {type(engram).__name__}")
     if positions < 1:
         raise ValueError(f"positions must be positive, not {positions}")
+    engram = _module(engram)
     session = MemorySession(path, providers)
     meta = session.metadata
     _check_same(meta, engram, os.fspath(path))
@@ -171,6 +173,19 @@ def error_bound(engram: Engram, precision: str) -> float:
     return float((size @ step + projection_step @ (peak + step) + rounding).max())
 
 
+def _module(engram: object) -> Engram:
+    """A float32 module on the CPU: a tolerance that follows from storage holds for no coarser arithmetic."""
+    if isinstance(engram, (str, os.PathLike)):
+        return Engram.load(engram)
+    if isinstance(engram, MemoryArtifact):
+        return Engram.from_artifact(engram)
+    if not isinstance(engram, Engram):
+        raise TypeError(f"engram must be an Engram, a MemoryArtifact or a path, not {type(engram).__name__}")
+    if engram.table.dtype == torch.float32 and engram.table.device.type == "cpu":
+        return engram
+    return copy.deepcopy(engram).to("cpu", torch.float32)
+
+
 def _inputs(
     addressing: Addressing, texts: Iterable[str | bytes] | None, ids: Iterable[NDArray[np.integer[Any]]] | None
 ) -> list[NDArray[np.integer[Any]]]:
@@ -196,6 +211,6 @@ def _check_same(meta: GraphMetadata, engram: Engram, where: str) -> None:
 
 
 def _difference(got: NDArray[np.float32], module: Any, inputs: NDArray[np.integer[Any]]) -> tuple[float, float]:  # noqa: ANN401
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
         wanted = module(torch.from_numpy(inputs)).float().cpu().numpy()
     return float(np.abs(got - wanted).max(initial=0.0)), float(np.abs(wanted).max(initial=0.0))

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from .._core import BYTE_OFFSET, EOS, encode
-from .._files import replacing
+from .._files import check_target, replacing
 from .options import Entries, Orders, addressing_of, console
 
 
@@ -26,6 +26,8 @@ def address(
     if (text is None) == (file is None):
         raise ValueError("give a text or --file, and not both")
     addressing = addressing_of(entries, orders)
+    if out is not None:
+        check_target(out, file)
     ids = encode(_read(text, file), eos)
     rows = addressing.hashes(ids) if hashes else addressing(ids)
     if out is not None:

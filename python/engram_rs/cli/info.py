@@ -14,7 +14,7 @@ def info(
 ) -> None:
     """Shows the addressing, sizes and precision of a memory or a graph, and checks its digest."""
     size = f"{path.stat().st_size / 2**20:.2f} MiB"
-    if path.suffix == ".onnx":
+    if path.suffix.lower() == ".onnx":
         from ..ort import MemorySession
 
         meta = MemorySession(path, providers=["CPUExecutionProvider"]).metadata

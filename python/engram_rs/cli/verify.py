@@ -19,10 +19,9 @@ def verify(
 ) -> None:
     """Runs a graph beside a saved memory in PyTorch; exit status 1 if they differ by more than rounding."""
     from .. import parity
-    from ..torch import Engram
 
     texts = None if text is None else text.read_text(encoding="utf-8").splitlines()
-    report = parity.verify(graph, Engram.load(memory), texts=texts, positions=positions, seed=seed, providers=provider)
+    report = parity.verify(graph, memory, texts=texts, positions=positions, seed=seed, providers=provider)
     table = Table("", "", title=str(graph), show_header=False)
     for name, value in (
         ("precision", report.precision),

@@ -20,6 +20,8 @@ __all__ = ["export_memory"]
 
 # ReduceSum takes its axes as an input from 13 on.
 _OLDEST_OPSET = 13
+# The newest that the oldest ONNX Runtime of our extra can run; onnx itself writes newer ones.
+_NEWEST_OPSET = 23
 # Protobuf's limit for one message.
 _MAX_FILE = 2**31 - 1
 
@@ -41,22 +43,21 @@ def export_memory(
         memory: An `Engram`, a `MemoryArtifact`, or the path of a saved artifact.
         path: The file to write; an older one stays until the new one is whole.
         precision: `"fp32"`; `"fp16"` (table and projection); `"int8"` (table, with an fp16 projection).
-        opset: The ONNX operator set, 13 or later.
+        opset: The ONNX operator set, 13 … 23.
 
     Returns:
         The metadata that was written.
 
     Raises:
         TypeError: `memory` is none of the three.
-        ValueError: `precision` or `opset` is unknown, a weight does not fit the precision, or the file
-            would exceed ONNX's 2 GiB.
+        ValueError: `path` is the file that `memory` names, `precision` or `opset` is unknown, a weight does
+            not fit the precision, or the file would exceed ONNX's 2 GiB.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
-    newest = onnx.defs.onnx_opset_version()
-    if isinstance(opset, bool) or not isinstance(opset, int) or not _OLDEST_OPSET <= opset <= newest:
-        raise ValueError(f"opset must be {_OLDEST_OPSET} … {newest}, not {opset!r}")
-    check_target(path)
+    if isinstance(opset, bool) or not isinstance(opset, int) or not _OLDEST_OPSET <= opset <= _NEWEST_OPSET:
+        raise ValueError(f"opset must be {_OLDEST_OPSET} … {_NEWEST_OPSET}, not {opset!r}")
+    check_target(path, memory)
     weights = _Weights.of(memory, precision)
     size = weights.table.nbytes + weights.projection.nbytes
     if size > _MAX_FILE - 2**20:

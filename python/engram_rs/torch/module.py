@@ -83,6 +83,8 @@ class Engram(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws the table anew and sets the projection to zero."""
+        if self.table.is_meta:
+            return  # nothing to draw, and torch would import its compiler to find that out
         nn.init.normal_(self.table, std=INIT_STD)
         nn.init.zeros_(self.projection)
 
@@ -132,6 +134,23 @@ class Engram(nn.Module):
         # The mean over all K columns, null rows included; one pass instead of gather, then mean.
         mean = F.embedding_bag(rows.reshape(-1, rows.shape[-1]), self.table, mode="mean")
         return F.linear(mean, self.projection).reshape(*rows.shape[:-1], self.d_model)
+
+    def get_extra_state(self) -> torch.Tensor:
+        """The addressing's digest, uint8 `[32]`: it rides in `state_dict()` beside the parameters."""
+        return torch.tensor(list(bytes.fromhex(self.addressing.digest)), dtype=torch.uint8)
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Refuses parameters that were trained with another addressing.
+
+        Raises:
+            ValueError: The digest in the state is not this module's.
+        """
+        digest = bytes(state.tolist()).hex()
+        if digest != self.addressing.digest:
+            raise ValueError(
+                f"the state belongs to an addressing with digest {digest}, this module has "
+                f"{self.addressing.digest} ({self.addressing})"
+            )
 
     def to_artifact(self) -> MemoryArtifact:
         """The published form: an int8 table with one scale, and an fp16 projection."""
