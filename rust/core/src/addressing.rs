@@ -140,6 +140,7 @@ pub(crate) struct Plan {
     /// In which order a block's columns are hashed, for the others.
     pub visits: Vec<Visit>,
     /// Whether every column's remainder may go by double precision (`kernel/x86.rs` says why).
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub doubles: bool,
 }
 
