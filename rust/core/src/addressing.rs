@@ -188,6 +188,13 @@ impl Addressing {
             marks.dedup();
         }
         let json = json::write(&parts);
+        if json.len() > json::MAX_BYTES {
+            return Err(Error::new(format!(
+                "the scheme takes {} bytes of JSON (a token map?); at most {} can be read back",
+                json.len(),
+                json::MAX_BYTES
+            )));
+        }
         let digest = Sha256::digest(&json).iter().map(|byte| format!("{byte:02x}")).collect();
         let plan = plan(&parts);
         Ok(Self(Arc::new(Inner { parts, plan, json, digest })))
@@ -368,8 +375,15 @@ impl Addressing {
         match &self.0.parts.symbols {
             Symbols::Bytes => i64::from(byte_symbol(id)),
             Symbols::Tokens(_) => id,
-            Symbols::Map(map) => i64::from(map[id as usize]),
+            // The ids were checked; one that another thread changed since must not end the process.
+            Symbols::Map(map) => map.get(id as usize).map_or(0, |&symbol| i64::from(symbol)),
         }
+    }
+
+    /// Whether some id may become this symbol.
+    pub(crate) fn has_symbol(&self, symbol: i64) -> bool {
+        let (low, high) = range(&self.0.parts.symbols);
+        (low..=high).contains(&i128::from(symbol))
     }
 }
 
@@ -428,7 +442,8 @@ fn check(parts: &Parts) -> Result<(), Error> {
     }
     check_symbols(symbols)?;
     if family.is_fnv() != (*symbols == Symbols::Bytes) {
-        return Err(Error::new(format!("the symbols of {} cannot be {symbols:?}", family.name())));
+        let wanted = if family.is_fnv() { "bytes" } else { "tokens or a map" };
+        return Err(Error::new(format!("the symbols of {} must be {wanted}", family.name())));
     }
     check_family(family, symbols, columns)?;
     check_boundary(boundary, symbols)

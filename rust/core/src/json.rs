@@ -14,7 +14,7 @@ use crate::symbols::BYTE_OFFSET;
 /// The name and version of the form; a reader refuses any other.
 const FORMAT: &str = "engram-addressing-v1";
 /// No honest document comes near this; a larger one is refused unread.
-const MAX_BYTES: usize = 8 << 20;
+pub(crate) const MAX_BYTES: usize = 8 << 20;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,6 +111,7 @@ pub(crate) fn read(text: &str) -> Result<Parts, Error> {
     }
     let mut document: Document = serde_json::from_str(text)
         .map_err(|error| Error::new(format!("this is not the JSON of an addressing: {error}")))?;
+    objects(text)?;
     if document.format != FORMAT {
         return Err(wrong("format", &document.format, FORMAT));
     }
@@ -131,6 +132,18 @@ pub(crate) fn read(text: &str) -> Result<Parts, Error> {
         boundary: boundary(document.boundary)?,
         entries: document.entries,
     })
+}
+
+/// That every structure is an object: serde takes an array of the values in order for one, too.
+fn objects(text: &str) -> Result<(), Error> {
+    let value: serde_json::Value = serde_json::from_str(text)
+        .map_err(|error| Error::new(format!("this is not the JSON of an addressing: {error}")))?;
+    let columns = value["columns"].as_array().map_or(&[][..], Vec::as_slice);
+    let all = [&value, &value["boundary"], &value["symbols"]].into_iter().chain(columns);
+    if all.into_iter().all(serde_json::Value::is_object) {
+        return Ok(());
+    }
+    Err(Error::new("this is not the JSON of an addressing: an array stands where an object should"))
 }
 
 /// Takes what the family needs out of the document; what is left behind belongs to another.

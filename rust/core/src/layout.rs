@@ -1,6 +1,6 @@
 //! Primes, multipliers and offsets of the published layouts.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Whether `n` is prime: Miller–Rabin with the bases that decide every 64-bit number
 /// (the first twelve primes; Sorenson and Webster, 2015).
@@ -56,12 +56,16 @@ pub fn primes_after(after: u64) -> impl Iterator<Item = u64> {
 /// Gives the row counts of layer number `layer` of the list (not its id), order after order.
 pub fn shared_search(layer: usize, sizes: &[u64], heads: usize) -> Vec<u64> {
     let mut taken = HashSet::<u64>::new();
+    // Where the search from each size has come to: every prime up to there is taken.
+    let mut reached = HashMap::<u64, u64>::new();
     let mut counts = Vec::new();
     for _ in 0..=layer {
         counts.clear();
         for &size in sizes {
-            let found: Vec<u64> = primes_after(size - 1).filter(|prime| !taken.contains(prime)).take(heads).collect();
+            let after = *reached.entry(size).or_insert(size - 1);
+            let found: Vec<u64> = primes_after(after).filter(|prime| !taken.contains(prime)).take(heads).collect();
             taken.extend(&found);
+            reached.insert(size, found.last().copied().unwrap_or(after));
             counts.extend(found);
         }
     }

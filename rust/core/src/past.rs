@@ -24,7 +24,8 @@ impl Past {
     pub fn from_symbols(addressing: &Addressing, symbols: Vec<i64>) -> Option<Self> {
         let mut past = Self::default();
         past.extend(addressing, symbols.iter().copied());
-        (past.symbols == symbols).then_some(past)
+        let known = symbols.iter().all(|&symbol| addressing.has_symbol(symbol));
+        (known && past.symbols == symbols).then_some(past)
     }
 
     /// Forgets everything.

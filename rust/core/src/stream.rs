@@ -137,7 +137,11 @@ impl Past {
     pub fn of(addressing: &Addressing, ids: &dyn Ids) -> Result<Vec<Self>, Error> {
         addressing.check_ids(ids)?;
         let call = Call::rows(ids);
-        let mut pasts = vec![Self::default(); ids.batch()];
+        let mut pasts = Vec::new();
+        pasts
+            .try_reserve_exact(ids.batch())
+            .map_err(|_| Error::new(format!("a history of {} sequences does not fit memory", ids.batch())))?;
+        pasts.resize(ids.batch(), Self::default());
         for (row, past) in pasts.iter_mut().enumerate() {
             advance(addressing, &call, row, past);
         }
@@ -154,9 +158,8 @@ fn advance(addressing: &Addressing, call: &Call<'_>, row: usize, past: &mut Past
     let length = call.lengths.map_or(whole, |lengths| lengths[row]);
     let mut from = 0;
     if let Some(segments) = call.segments {
-        // Only the last segment goes on; an empty one at the end leaves a new start.
-        let last = segments[segments.len().saturating_sub(2)];
-        if segments.len() >= 2 && last > 0 {
+        // Only the last segment goes on; the past belongs to the first.
+        if let [.., last, _] = segments[1.min(segments.len())..] {
             past.clear();
             from = last;
         }

@@ -1,5 +1,7 @@
 //! Ids to symbols: what a position contributes to a hash.
 
+use std::collections::TryReserveError;
+
 /// Byte `b` has id `b + BYTE_OFFSET`.
 pub const BYTE_OFFSET: u8 = 3;
 /// The id that pads a batch.
@@ -120,13 +122,17 @@ pub fn byte_symbol<T: Id>(id: T) -> u8 {
 }
 
 /// Bytes to ids: every byte plus [`BYTE_OFFSET`], then [`EOS`] if asked for.
-pub fn encode_bytes(bytes: &[u8], eos: bool) -> Vec<i64> {
-    let mut ids = Vec::with_capacity(bytes.len() + usize::from(eos));
+///
+/// # Errors
+/// If the ids do not fit memory.
+pub fn encode_bytes(bytes: &[u8], eos: bool) -> Result<Vec<i64>, TryReserveError> {
+    let mut ids = Vec::new();
+    ids.try_reserve_exact(bytes.len() + usize::from(eos))?;
     ids.extend(bytes.iter().map(|&byte| i64::from(byte) + i64::from(BYTE_OFFSET)));
     if eos {
         ids.push(EOS);
     }
-    ids
+    Ok(ids)
 }
 
 /// Ids back to bytes: stops at [`EOS`], skips [`PAD`] and [`UNK`], takes `(id - 3) mod 256` of the rest.
@@ -152,7 +158,7 @@ mod tests {
     #[test]
     fn every_byte_survives_encoding() {
         let bytes: Vec<u8> = (0..=255).collect();
-        let ids = encode_bytes(&bytes, true);
+        let ids = encode_bytes(&bytes, true).unwrap();
         assert_eq!(ids.last(), Some(&EOS));
         assert_eq!(decode_bytes(ids.iter().copied().chain([70, 71])), bytes);
         assert_eq!(decode_bytes([0, 2, 100, 0]), b"a");

@@ -1,7 +1,7 @@
 //! Python numbers to Rust numbers, with errors that name the argument.
 
 use engram_core::{available_threads, Boundary, Missing, Symbols, MAX_COLUMNS, MAX_ENTRIES, MAX_ORDER, MAX_THREADS};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt, PyString};
 
@@ -29,6 +29,8 @@ pub fn integer(name: &str, value: &Bound<'_, PyAny>, least: i64, most: i64) -> P
     }
     match value.extract::<i64>() {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
+        // What __index__ itself raises is nobody else's to rename.
+        Err(error) if !error.is_instance_of::<PyOverflowError>(value.py()) => Err(error),
         _ => Err(PyValueError::new_err(format!("{name} must be {least} … {most}, not {}", describe(value)))),
     }
 }
@@ -38,15 +40,22 @@ pub fn positive(name: &str, value: &Bound<'_, PyAny>, most: u64) -> PyResult<u64
     Ok(integer(name, value, 1, most.min(i64::MAX as u64) as i64)? as u64)
 }
 
-/// Integers in `least … most`, at most `count` of them and one more (so that a longer list is noticed).
+/// Integers in `least … most`, at most `count` of them.
 pub fn integers(name: &str, values: &Bound<'_, PyAny>, least: i64, most: i64, count: usize) -> PyResult<Vec<i64>> {
     let wrong = || PyTypeError::new_err(format!("{name} must be integers, not {}", describe(values)));
     if values.is_instance_of::<PyString>() || values.is_instance_of::<PyBytes>() {
         return Err(wrong());
     }
-    let items = values.try_iter().map_err(|_| wrong())?;
+    let py = values.py();
+    let items =
+        values.try_iter().map_err(|error| if error.is_instance_of::<PyTypeError>(py) { wrong() } else { error })?;
     let each = format!("each of {name}");
-    items.take(count + 1).map(|item| integer(&each, &item?, least, most)).collect()
+    let found: Vec<i64> =
+        items.take(count + 1).map(|item| integer(&each, &item?, least, most)).collect::<PyResult<_>>()?;
+    if found.len() > count {
+        return Err(PyValueError::new_err(format!("{name} must hold at most {count} integers; more were given")));
+    }
+    Ok(found)
 }
 
 /// `orders`: lengths of n-grams.
@@ -97,7 +106,7 @@ pub fn token_symbols(vocab_size: Option<&Bound<'_, PyAny>>, token_map: Option<&B
     match (vocab_size, token_map) {
         (Some(_), Some(_)) => Err(PyValueError::new_err("give vocab_size or token_map; a map has its size")),
         (None, Some(map)) => {
-            let map = IdArray::counts("token_map", map)?;
+            let map = IdArray::counts("token_map", map, 1 << 24)?;
             let narrow = |symbol: usize| {
                 u32::try_from(symbol)
                     .map_err(|_| PyValueError::new_err(format!("token_map holds {symbol}; wanted below 2^32")))

@@ -2,7 +2,7 @@
 
 use engram_core::{decode_bytes, encode_bytes};
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
 
@@ -33,6 +33,7 @@ pub fn encode<'py>(text: &Bound<'py, PyAny>, eos: bool) -> PyResult<Bound<'py, P
     } else {
         return Err(PyTypeError::new_err(format!("text must be str or bytes, not {}", describe(text))));
     };
+    let ids = ids.map_err(|error| PyMemoryError::new_err(error.to_string()))?;
     Ok(ids.into_pyarray(text.py()))
 }
 
@@ -58,6 +59,6 @@ pub fn decode<'py>(ids: &Bound<'py, PyAny>, errors: &str) -> PyResult<Bound<'py,
     if ids.rank() != 1 {
         return Err(PyValueError::new_err(format!("ids must be one sequence [T], not of shape {:?}", ids.shape())));
     }
-    let bytes = decode_bytes(ids.widen());
+    let bytes = decode_bytes(ids.widen()?);
     PyBytes::new(ids.py(), &bytes).call_method1("decode", ("utf-8", errors))
 }

@@ -1,14 +1,14 @@
 //! One call from Python: arguments to the core's `Call`, the work without the GIL.
 
 use engram_core::{Address, Addressing, Call, Error, Past, Quantity};
-use numpy::{Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{Element, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arguments::{describe, threads as parse_threads};
 use crate::few;
 use crate::ids::IdArray;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// The optional arguments of an address call, as Python gave them.
 #[derive(Default, Clone, Copy)]
@@ -44,23 +44,34 @@ pub fn run<'py, W: Work + Send>(
     if let Some(few) = few::read(ids, &options) {
         return few.run(addressing, quantity, options.out, work);
     }
+    // Other arguments may run code of their own, which could change the ids: they come first.
+    let array = IdArray::array(ids)?;
     let threads = parse_threads(options.threads)?;
-    let ids = IdArray::from_python(ids)?;
+    let narrow = options.dtype.map(output::is_int32).transpose()?;
+    let history = options.history.map(|given| IdArray::named("history must be integers", given)).transpose()?;
+    let most = array.len().max(1).saturating_mul(2).saturating_add(1 << 16);
+    let lengths = options.lengths.map(|lengths| IdArray::counts("lengths", lengths, most)).transpose()?;
+    let segments = options.cu_seqlens.map(|given| IdArray::counts("cu_seqlens", given, most)).transpose()?;
+    let dead = options.dead.map(mask).transpose()?;
+
+    let ids = IdArray::borrowed(&array)?;
     let mut shape = ids.shape().to_vec();
     let batch = if shape.len() == 2 { shape[0] } else { 1 };
-    let past = options.history.map(|history| past(addressing, history, shape.len(), batch)).transpose()?;
-    let lengths = options.lengths.map(|lengths| IdArray::counts("lengths", lengths)).transpose()?;
-    let segments = options.cu_seqlens.map(|given| IdArray::counts("cu_seqlens", given)).transpose()?;
-    let dead = options.dead.map(|dead| mask(dead, &shape)).transpose()?;
-    let dead = dead.as_ref().map(|mask| mask.as_slice()).transpose()?;
+    let past = history.map(|history| past(addressing, &history, shape.len(), batch)).transpose()?;
+    let dead = match dead {
+        Some((given, _)) if given != shape => {
+            return Err(PyValueError::new_err(format!("dead must have shape {shape:?}, not {given:?}")));
+        }
+        dead => dead.map(|(_, dead)| dead),
+    };
     shape.push(addressing.columns().len());
-    let output = Output::new(py, options.out, options.dtype, &shape, &ids.extent())?;
+    let output = Output::new(py, options.out, narrow, &shape, &ids.extent())?;
     let mut go = |ids: &dyn engram_core::Ids| {
         let call = Call {
             ids,
             quantity,
             past: past.as_deref(),
-            dead,
+            dead: dead.as_deref(),
             lengths: lengths.as_deref(),
             segments: segments.as_deref(),
             threads,
@@ -93,25 +104,29 @@ pub fn write<'py, O: Address + Element, W: Work + Send>(
 /// Elements of output up to which the GIL is kept.
 const SHORT: usize = 256;
 
-fn past(addressing: &Addressing, history: &Bound<'_, PyAny>, rank: usize, batch: usize) -> PyResult<Vec<Past>> {
-    let history = IdArray::from_python(history)?;
+fn past(addressing: &Addressing, history: &IdArray<'_>, rank: usize, batch: usize) -> PyResult<Vec<Past>> {
     if history.rank() != rank || (rank == 2 && history.shape()[0] != batch) {
         return Err(PyValueError::new_err(format!(
             "history has shape {:?}; it must have as many dimensions and sequences as the ids ({rank}, {batch})",
             history.shape()
         )));
     }
-    history.with(|ids| Past::of(addressing, ids)).map_err(invalid)
+    history.with(|ids| Past::of(addressing, ids)).map_err(|error| PyValueError::new_err(format!("history: {error}")))
 }
 
-fn mask<'py>(dead: &Bound<'py, PyAny>, shape: &[usize]) -> PyResult<PyReadonlyArrayDyn<'py, bool>> {
+/// A copy of `dead` and its shape: it is small beside the addresses, and may lie in the memory of `out`.
+fn mask(dead: &Bound<'_, PyAny>) -> PyResult<(Vec<usize>, Vec<bool>)> {
+    let wrong = || PyTypeError::new_err(format!("dead must be booleans, not {}", describe(dead)));
     let numpy = dead.py().import("numpy")?;
-    let array = numpy.call_method1("ascontiguousarray", (dead,))?;
-    let array = array
-        .cast::<PyArrayDyn<bool>>()
-        .map_err(|_| PyTypeError::new_err(format!("dead must be booleans, not {}", describe(dead))))?;
-    if array.shape() != shape {
-        return Err(PyValueError::new_err(format!("dead must have shape {shape:?}, not {:?}", array.shape())));
-    }
-    Ok(array.readonly())
+    let array = numpy.call_method1("asarray", (dead,)).map_err(|error| {
+        if error.is_instance_of::<PyValueError>(dead.py()) {
+            return wrong();
+        }
+        error
+    })?;
+    let array = array.cast::<PyArrayDyn<bool>>().map_err(|_| wrong())?;
+    // As bytes: a view may hold others than 0 and 1, which are no booleans to Rust.
+    let bytes = array.call_method1("view", ("uint8",))?.cast_into::<PyArrayDyn<u8>>()?;
+    let bytes = bytes.try_readonly().map_err(|error| PyValueError::new_err(format!("dead cannot be read: {error}")))?;
+    Ok((array.shape().to_vec(), bytes.as_array().iter().map(|&byte| byte != 0).collect()))
 }

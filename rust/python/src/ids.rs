@@ -9,7 +9,7 @@ use numpy::{
     Element, PyArray, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray,
     PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
@@ -46,10 +46,14 @@ macro_rules! id_array {
 
             /// Every id as int64, for the few uses that are not worth a kernel. Above int64 the bits
             /// are kept, which leaves the id modulo 256 as it is.
-            pub fn widen(&self) -> Vec<i64> {
+            pub fn widen(&self) -> PyResult<Vec<i64>> {
+                let mut wide = Vec::new();
+                wide.try_reserve_exact(self.untyped().len())
+                    .map_err(|error| PyMemoryError::new_err(error.to_string()))?;
                 match self {
-                    $(Self::$variant(array) => array.as_array().iter().map(|&id| id as i64).collect(),)*
+                    $(Self::$variant(array) => wide.extend(array.as_array().iter().map(|&id| id as i64)),)*
                 }
+                Ok(wide)
             }
 
             /// Where its elements lie.
@@ -72,30 +76,56 @@ id_array!(I64: i64, I32: i32, U8: u8, I16: i16, U16: u16, U32: u32, I8: i8, U64:
 
 impl<'py> IdArray<'py> {
     /// Integers `[N]` that count something: none is negative.
-    pub fn counts(name: &str, values: &Bound<'py, PyAny>) -> PyResult<Vec<usize>> {
-        let array = Self::from_python(values)
-            .map_err(|error| renamed(values.py(), &error, &format!("{name} must be integers [N]")))?;
+    pub fn counts(name: &str, values: &Bound<'py, PyAny>, most: usize) -> PyResult<Vec<usize>> {
+        let array = Self::named(&format!("{name} must be integers [N]"), values)?;
         if array.rank() != 1 {
             return Err(PyValueError::new_err(format!(
                 "{name} must be integers [N], not of shape {:?}",
                 array.shape()
             )));
         }
+        if array.untyped().len() > most {
+            return Err(PyValueError::new_err(format!(
+                "{name} must hold at most {most} integers, not {}",
+                array.untyped().len()
+            )));
+        }
         let (low, _) = array.with(|ids| ids.bounds()).unwrap_or((0, 0));
         if low < 0 {
             return Err(PyValueError::new_err(format!("{name} must not be negative; {low} was given")));
         }
-        Ok(array.widen().into_iter().map(|value| value as usize).collect())
+        Ok(array.widen()?.into_iter().map(|value| value as usize).collect())
+    }
+
+    /// The same as `from_python` for another argument than the ids, which errors then begin with.
+    pub fn named(message: &str, values: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Self::from_python(values).map_err(|error| {
+            let py = values.py();
+            if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py) {
+                renamed(py, &error, message)
+            } else {
+                error
+            }
+        })
     }
 
     /// Takes integer arrays and lists of integers, `[T]` or `[B, T]`.
     pub fn from_python(ids: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Self::borrowed(&Self::array(ids)?)
+    }
+
+    /// The array that ids are read from.
+    pub fn array(ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
         let array = match ids.cast::<PyUntypedArray>() {
             Ok(array) => array.clone(),
             Err(_) => to_array(ids)?,
         };
-        let array = native(&array)?;
-        match Self::borrow(&array)? {
+        native(&array)
+    }
+
+    /// Borrows it.
+    pub fn borrowed(array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
+        match Self::borrow(array)? {
             None => Err(PyTypeError::new_err(format!("ids must be integers, not {}", array.dtype()))),
             Some(_) if !(1..=2).contains(&array.ndim()) => {
                 Err(PyValueError::new_err(format!("ids must be [T] or [B, T], not of shape {:?}", array.shape())))
@@ -145,6 +175,10 @@ fn to_array<'py>(ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>
     }
     let numpy = ids.py().import("numpy")?;
     let array = numpy.call_method1("asarray", (ids,)).map_err(|error| {
+        // What the object itself raises (an interrupt, say) is nobody else's to rename.
+        if !error.is_instance_of::<PyTypeError>(ids.py()) && !error.is_instance_of::<PyValueError>(ids.py()) {
+            return error;
+        }
         let wanted = PyTypeError::new_err(format!("ids must be integers [T] or [B, T], not {}", describe(ids)));
         wanted.set_cause(ids.py(), Some(error));
         wanted

@@ -40,6 +40,7 @@ impl Deepseek<'_, '_> {
             Symbols::Bytes => 256,
         };
         let order = self.vocab_sizes.len() + 1;
+        affordable((place + 1) * self.vocab_sizes.len() * self.heads, self.vocab_sizes.len() * self.heads)?;
         // The published generator is numpy's, so numpy draws the multipliers.
         let numpy = self.layer.py().import("numpy")?;
         let options = PyDict::new(self.layer.py());
@@ -48,11 +49,24 @@ impl Deepseek<'_, '_> {
         let generator = numpy.getattr("random")?.call_method1("default_rng", (self.seed + 10_007 * layer,))?;
         let drawn = generator.call_method("integers", (0, layout::half_bound(size)), Some(&options))?;
         let multipliers = drawn.call_method0("tolist")?.extract::<Vec<i64>>()?.into_iter().map(|m| m * 2 + 1).collect();
-        let row_counts = layout::shared_search(place, &self.vocab_sizes, self.heads);
+        let py = self.layer.py();
+        let row_counts = py.detach(|| layout::shared_search(place, &self.vocab_sizes, self.heads));
         let pad = self.pad.map_or(Ok(2), |pad| integer("pad", pad, 0, i64::MAX))?;
         let boundary = Boundary { missing: Missing::Pad(pad), reset: Vec::new(), dead: self.dead };
         Addressing::multiply_xor(symbols, multipliers, self.heads, &row_counts, None, None, boundary).map_err(invalid)
     }
+}
+
+/// Refuses a search for more primes than any model has, before it begins.
+fn affordable(primes: usize, columns: usize) -> PyResult<()> {
+    const MOST: usize = 1 << 14;
+    if columns > engram_core::MAX_COLUMNS || primes > MOST {
+        return Err(PyValueError::new_err(format!(
+            "{columns} columns a layer and {primes} primes were asked for; wanted at most {} and {MOST}",
+            engram_core::MAX_COLUMNS
+        )));
+    }
+    Ok(())
 }
 
 /// Primes are searched one by one, so a search is kept to what a model could have.
@@ -91,6 +105,7 @@ pub struct Qwen {
 impl Qwen {
     pub fn build(self) -> PyResult<Addressing> {
         let columns = (self.max_order as usize - 1) * self.heads;
+        affordable((self.layer_index as usize + 1).saturating_mul(columns), columns)?;
         let multipliers =
             layout::splitmix_multipliers(self.vocab_size, self.max_order as usize, self.layer_index, self.seed);
         let counts = layout::consecutive(self.base, self.layer_index as usize * columns, columns);
@@ -171,7 +186,7 @@ fn deepseek_config<'py>(
     // The pad is a token, and the gram holds symbols.
     let pad = match token_map {
         None => pad,
-        Some(map) => map.get_item(&pad)?,
+        Some(map) => map.get_item(integer("engram_pad_token_id", &pad, 0, map.len()? as i64 - 1)?)?,
     };
     let place = ids.iter().position(|&id| layer.extract::<i64>().is_ok_and(|layer| layer == id));
     let heads = heads(Some(&needed(config, "engram_n_heads")?))?;

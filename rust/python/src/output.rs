@@ -6,6 +6,7 @@ use engram_core::Address;
 use numpy::{dtype, Element, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::arguments::describe;
 use crate::ids::extent;
@@ -23,19 +24,15 @@ impl<'py> Output<'py> {
     pub fn new(
         py: Python<'py>,
         out: Option<&Bound<'py, PyAny>>,
-        dtype: Option<&Bound<'py, PyAny>>,
+        narrow: Option<bool>,
         shape: &[usize],
         ids: &Range<usize>,
     ) -> PyResult<Self> {
-        let narrow = match dtype {
-            None => None,
-            Some(given) => Some(is_int32(given)?),
-        };
         let Some(out) = out else {
             return Ok(if narrow == Some(true) {
-                Self::Narrow(PyArrayDyn::zeros(py, shape, false))
+                Self::Narrow(allocate(py, shape)?)
             } else {
-                Self::Wide(PyArrayDyn::zeros(py, shape, false))
+                Self::Wide(allocate(py, shape)?)
             });
         };
         if let Ok(array) = out.cast::<PyArrayDyn<i64>>() {
@@ -61,7 +58,8 @@ impl<'py> Output<'py> {
     }
 }
 
-fn is_int32(given: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Whether a dtype is int32; int64 is the other that may be.
+pub fn is_int32(given: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = given.py();
     let wrong = || PyTypeError::new_err(format!("dtype must be int64 or int32, not {}", describe(given)));
     let descr = PyArrayDescr::new(py, given).map_err(|_| wrong())?;
@@ -79,6 +77,16 @@ fn agree(wanted: Option<bool>, given: bool) -> PyResult<()> {
         Some(wanted) if wanted != given => Err(PyTypeError::new_err("out has another dtype than the one asked for")),
         _ => Ok(()),
     }
+}
+
+/// A new array. Large ones come from numpy itself, which says so where memory is short.
+fn allocate<'py, T: Address + Element>(py: Python<'py>, shape: &[usize]) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
+    let size = shape.iter().try_fold(1_usize, |size, &side| size.checked_mul(side.max(1)));
+    if size.is_some_and(|size| size <= 1 << 16) {
+        return Ok(PyArrayDyn::zeros(py, shape, false));
+    }
+    let shape = PyTuple::new(py, shape)?;
+    Ok(py.import("numpy")?.call_method1("zeros", (shape, dtype::<T>(py)))?.cast_into()?)
 }
 
 /// The caller's array, if it has the right shape, is contiguous and lies apart from the ids.

@@ -89,7 +89,7 @@ impl PyStream {
     ///     ValueError: There is no such sequence; then none is begun anew.
     #[pyo3(signature = (rows = None))]
     fn reset(&mut self, rows: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let rows = rows.map(|rows| IdArray::counts("rows", rows)).transpose()?;
+        let rows = rows.map(|rows| IdArray::counts("rows", rows, MOST)).transpose()?;
         self.0.reset(rows.as_deref()).map_err(invalid)
     }
 
@@ -99,7 +99,7 @@ impl PyStream {
     /// Raises:
     ///     ValueError: There is no such sequence; then nothing is changed.
     fn reorder(&mut self, indices: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.0.reorder(&IdArray::counts("indices", indices)?).map_err(invalid)
+        self.0.reorder(&IdArray::counts("indices", indices, MOST)?).map_err(invalid)
     }
 
     /// How many sequences there are.
@@ -125,7 +125,10 @@ impl PyStream {
     }
 }
 
+/// The most sequences of a stream.
+const MOST: usize = 1 << 20;
+
 /// `batch_size` of a new stream.
 pub fn batch_size(value: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
-    Ok(value.map_or(Ok(1), |value| positive("batch_size", value, 1 << 20))? as usize)
+    Ok(value.map_or(Ok(1), |value| positive("batch_size", value, MOST as u64))? as usize)
 }

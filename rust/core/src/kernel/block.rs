@@ -52,7 +52,8 @@ impl Symbol for i64 {
         call.ids.tokens(row, start, out);
         if let crate::addressing::Symbols::Map(map) = &addressing.parts().symbols {
             for symbol in out {
-                *symbol = i64::from(map[*symbol as usize]);
+                // The ids were checked; one that another thread changed since must not end the process.
+                *symbol = map.get(*symbol as usize).map_or(0, |&mapped| i64::from(mapped));
             }
         }
     }
@@ -237,12 +238,12 @@ impl<'a> Marks<'a> {
         let position = position as usize;
         let mut starts = false;
         if let Some(segments) = self.call.segments {
+            let before = self.next_segment;
             while segments.get(self.next_segment) == Some(&position) {
-                starts = true;
                 self.next_segment += 1;
             }
-            // A past belongs to the first segment.
-            starts &= position > 0;
+            // A past belongs to the first segment, which may be empty.
+            starts = self.next_segment - before > usize::from(position == 0);
         }
         let masked = self.call.dead.is_some_and(|dead| dead[self.row * self.call.ids.length() + position]);
         let padding = self.call.lengths.is_some_and(|lengths| position >= lengths[self.row]);

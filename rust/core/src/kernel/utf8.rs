@@ -3,7 +3,7 @@
 use crate::addressing::{Addressing, MAX_ORDER};
 use crate::boundary::{Boundary, Missing, Reach};
 use crate::call::Call;
-use crate::characters::{is_continuation, Characters};
+use crate::characters::{is_continuation, Characters, MAX_CHARACTER};
 
 use super::block::{Marks, STRIP};
 use super::{fast, gram, Address};
@@ -97,18 +97,31 @@ impl Walk<'_> {
 /// which no gram from `start` on reaches.
 fn anchor(addressing: &Addressing, call: &Call<'_>, row: usize, start: usize) -> usize {
     let mut symbols = [0_u8; 256];
-    let mut end = start.saturating_sub(addressing.plan().lookback);
+    let wanted = start.saturating_sub(addressing.plan().lookback);
+    let mut end = wanted;
+    let bounded = addressing.parts().boundary.has_marks()
+        || call.dead.is_some()
+        || call.lengths.is_some()
+        || call.segments.is_some();
+    // In a run of continuations every fourth position after a start is a start again, unless a boundary
+    // comes between: so a long run need not be gone through once more for each part of a sequence.
+    let skip = |found: usize| if bounded { found } else { found + (wanted - found) / MAX_CHARACTER * MAX_CHARACTER };
     // Any symbol that is no continuation starts a character, whatever stands before it.
     while end > 0 {
         let from = end.saturating_sub(symbols.len());
         let symbols = &mut symbols[..end - from];
         call.ids.bytes(row, from, symbols);
         if let Some(found) = symbols.iter().rposition(|&symbol| !is_continuation(symbol)) {
-            return from + found;
+            return skip(from + found);
         }
         end = from;
     }
-    0
+    // A past may hold the beginning of the character that the first symbol goes on in.
+    if call.past.is_some() {
+        0
+    } else {
+        skip(0)
+    }
 }
 
 /// Where the last characters started.
