@@ -20,9 +20,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = check_target(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        # A new file tells what permissions the process gives; some writers make theirs private.
+        # An older file's permissions stay; a new one tells what the process gives. Some writers make theirs private.
         temporary.touch(exist_ok=False)
-        mode = temporary.stat().st_mode
+        mode = (target if target.exists() else temporary).stat().st_mode
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
@@ -41,4 +41,7 @@ def check_target(path: str | os.PathLike[str], source: object = None) -> Path:
         raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a folder")
-    return target
+    if target.exists() and not target.is_file():
+        raise ValueError(f"cannot write {target}: it is a device or a pipe, which a rename would replace")
+    # A link stays a link: what it points to is written.
+    return target.resolve() if target.is_symlink() else target

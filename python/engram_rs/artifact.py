@@ -95,8 +95,10 @@ class MemoryArtifact:
                 f"the table is {list(self.table.shape)} and the projection {list(self.projection.shape)}; "
                 "wanted [entries, dim] and [d_model, dim] with one dim"
             )
-        if not np.isfinite(self.scale) or self.scale <= 0:
-            raise ValueError(f"scale must be a positive number, not {self.scale}")
+        with np.errstate(over="ignore", under="ignore"):
+            stored = np.float32(self.scale)
+        if not np.isfinite(stored) or stored <= 0:
+            raise ValueError(f"scale must be a positive float32, not {self.scale}")
         if not np.isfinite(self.projection).all():
             raise ValueError("the projection holds values that are not finite")
 
@@ -179,7 +181,8 @@ class MemoryArtifact:
                 tensors = {name: file.get_tensor(name) for name in _DTYPES}
         except safetensors.SafetensorError as error:
             raise ValueError(f"{where} is not a memory, nor a whole safetensors file: {error}") from error
-        except ValueError as error:
+        except (ValueError, TypeError, AttributeError) as error:
+            # numpy knows no bfloat16 or float8, and safetensors says so in its own ways.
             raise ValueError(f"{where} is not a memory: {error}") from error
         addressing = check_addressing(declared["addressing"], declared["addressing_digest"], str(where))
         if declared["sha256"] != (found := _sha256(tensors)):

@@ -21,7 +21,7 @@ def doctor() -> None:
     table.add_row("kernel", f"{_core.kernels()[-1]}, of {', '.join(_core.kernels())}")
     table.add_row("threads", str(_core.available_threads()))
     for module, extra in {"numpy": "", **EXTRAS}.items():
-        table.add_row(module, _version(module) or f"[yellow]missing: pip install 'engram_rs\\[{extra}]'[/]")
+        table.add_row(module, _version(module) or f"missing: pip install 'engram_rs[{extra}]'")
     if importlib.util.find_spec("onnxruntime"):
         from ..ort import available_providers, cuda_devices
 

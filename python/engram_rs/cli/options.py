@@ -13,7 +13,8 @@ Providers = Annotated[
     list[str] | None, typer.Option("--provider", help="An ONNX Runtime provider; repeat for a list, best first.")
 ]
 
-console = Console()
+# Paths and texts are shown as they are, whatever brackets they hold.
+console = Console(markup=False, highlight=False)
 
 
 def addressing_of(entries: int, orders: str) -> Addressing:

@@ -34,7 +34,7 @@ def export_memory(
 ) -> GraphMetadata:
     """Writes a memory as an ONNX model that takes addresses and gives what is added to the stream.
 
-    Input `engram_addresses` int64 `[batch, sequence, K]`: hashes before the remainder, or rows; the graph
+    Input `engram_addresses` int64 `[batch, sequence, K]`: rows, or for the FNV schemes hashes too; the graph
     takes `mod entries`. Output `memory` float32 `[batch, sequence, d_model]`. The weights are stored at
     `precision`; sums and the product run in float32. The addressing JSON and its digest stand in the
     model's metadata.

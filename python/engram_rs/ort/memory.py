@@ -4,7 +4,7 @@ import operator
 import os
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -51,8 +51,8 @@ class MemorySession:
         if not self._path.is_file():
             raise FileNotFoundError(f"there is no file {self._path}")
         self._threads = None if threads is None else operator.index(threads)
-        if self._threads is not None and self._threads < 1:
-            raise ValueError(f"threads must be positive, not {self._threads}")
+        if self._threads is not None and not 1 <= self._threads <= 1024:
+            raise ValueError(f"threads must be 1 … 1024, not {self._threads}")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads or 0
         if CUDA in chosen:
@@ -113,7 +113,7 @@ class MemorySession:
         """The same from addresses that were computed ahead.
 
         Args:
-            addresses: int64 `[T, K]` or `[B, T, K]`: rows, or hashes before the remainder.
+            addresses: int64 `[T, K]` or `[B, T, K]`: rows, or for the FNV schemes hashes too.
             out: As in `run`.
 
         Returns:
@@ -132,14 +132,20 @@ class MemorySession:
         shape = (*addresses.shape[:-1], self.metadata.d_model)
         batched = addresses if addresses.ndim == 3 else addresses[np.newaxis]
         if out is None:
-            result: NDArray[np.float32] = self._session.run([OUTPUT], {INPUT: batched})[0]
+            result: NDArray[np.float32] = self._guarded(lambda: self._session.run([OUTPUT], {INPUT: batched})[0])
             return result.reshape(shape)
         self._check_out(out, shape)
         binding = self._session.io_binding()
         binding.bind_cpu_input(INPUT, np.ascontiguousarray(batched))
         binding.bind_output(OUTPUT, "cpu", 0, np.float32, (*batched.shape[:-1], self.metadata.d_model), out.ctypes.data)
-        self._session.run_with_iobinding(binding)
+        self._guarded(lambda: self._session.run_with_iobinding(binding))
         return out
+
+    def _guarded(self, run: Callable[[], Any]) -> Any:  # noqa: ANN401
+        try:
+            return run()
+        except Exception as error:  # ONNX Runtime's own errors share no base class but Exception
+            raise ValueError(f"ONNX Runtime cannot run {self._path}: {error}") from error
 
     @staticmethod
     def _check_out(out: NDArray[np.float32], shape: tuple[int, ...]) -> None:

@@ -110,10 +110,12 @@ class Engram(nn.Module):
         return self._from_rows(addresses_of(self.addressing, input_ids).to(self.table.device))
 
     def from_addresses(self, addresses: torch.Tensor) -> torch.Tensor:
-        """The same from addresses that were computed ahead: rows, or hashes before the remainder.
+        """The same from addresses that were computed ahead.
 
         Args:
-            addresses: int64 `[..., T, K]`; the row is the non-negative remainder by `entries`.
+            addresses: int64 `[..., T, K]`: rows, or for the FNV schemes hashes too; the row is the
+                non-negative remainder by `entries`. Other schemes have a remainder and an offset for each
+                column, so their hashes are no addresses.
 
         Returns:
             `[..., T, d_model]`.
