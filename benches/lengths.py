@@ -24,7 +24,7 @@ FILL = "#90a4ae"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pictures", type=Path, default=Path(), help="the folder for lengths.svg and over-fill.svg")
+    parser.add_argument("--pictures", type=Path, default=Path(), help="the folder for lengths.png and over-fill.png")
 
 
 def bench(report: Report, arguments: argparse.Namespace) -> None:
@@ -65,7 +65,7 @@ def _draw(
     folder: Path,
     cpu: str,
 ) -> None:
-    mpl.use("svg")
+    mpl.use("agg")
     from matplotlib import pyplot as plt
 
     first = next(iter(SCHEMES))
@@ -79,7 +79,7 @@ def _draw(
     axes.set(
         xscale="log", yscale="log", xlabel="ids in one call", ylabel="million positions a second", title="Throughput"
     )
-    _finish(figure, axes, folder / "lengths.svg", cpu)
+    _finish(figure, axes, folder / "lengths.png", cpu)
 
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     axes.axhline(1, color=FILL, lw=2)
@@ -93,7 +93,7 @@ def _draw(
         ylabel="time, as a multiple of filling the output",
         title="Distance from the limit, one thread",
     )
-    _finish(figure, axes, folder / "over-fill.svg", cpu)
+    _finish(figure, axes, folder / "over-fill.png", cpu)
 
 
 def _finish(figure, axes, path: Path, cpu: str) -> None:
@@ -101,7 +101,7 @@ def _finish(figure, axes, path: Path, cpu: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9)
     axes.text(1, -0.13, cpu, transform=axes.transAxes, ha="right", fontsize=8, color="#546e7a")
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":
