@@ -44,6 +44,8 @@ def test_nothing_to_do(tmp_path, source):
     (tmp_path / "empty").write_bytes(b"")
     rows = address_file(tmp_path / "empty" if source == "empty" else [], tmp_path / "rows.npy")
     assert rows.shape == (0, 3)
+    # What stays on the disk, once everything is closed, is what was given.
+    assert np.load(tmp_path / "rows.npy").shape == (0, 3)
 
 
 class Interruption(Exception):

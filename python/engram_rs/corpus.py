@@ -199,10 +199,12 @@ class _Job(contextlib.AbstractContextManager["_Job"]):
             raise RuntimeError(f"numpy wrote a header of {front.tell()} bytes, not {_HEADER}")
         # Without its record the file is begun anew after an interruption here, and never half believed.
         self.record.unlink(missing_ok=True)
-        with self.data.open("rb+") as file:
-            file.write(front.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
+        self.file.seek(0)
+        self.file.write(front.getvalue())
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        if fcntl is None:
+            self.file.close()  # Windows renames no open file
         self.data.replace(self.target)
         # A file without rows cannot be mapped.
         rows: NDArray[Any] = np.load(self.target, mmap_mode="r" if positions else None)

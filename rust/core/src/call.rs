@@ -31,6 +31,11 @@ impl<'a> Call<'a> {
         Self { ids, quantity: Quantity::Rows, past: None, dead: None, lengths: None, segments: None, threads: 1 }
     }
 
+    /// Whether the call itself may end the reach of a gram.
+    pub(crate) fn has_cuts(&self) -> bool {
+        self.dead.is_some() || self.lengths.is_some() || self.segments.is_some()
+    }
+
     fn check(&self, addressing: &Addressing) -> Result<(), Error> {
         let (batch, length) = (self.ids.batch(), self.ids.length());
         if let Some(past) = self.past {

@@ -78,11 +78,6 @@ impl Remainder64 {
         Self { divisor, inverse, wrap: ((1_u128 << 64) % u128::from(divisor)) as u64 }
     }
 
-    /// The divisor.
-    pub fn divisor(self) -> u64 {
-        self.divisor
-    }
-
     /// The remainder.
     #[inline(always)]
     pub fn of(self, x: i64) -> u64 {

@@ -1,6 +1,6 @@
 //! History for chunked and step-by-step decoding: any chunks give the rows of one call.
 
-use crate::addressing::{Addressing, Family, Symbols};
+use crate::addressing::{Addressing, Family};
 use crate::call::Call;
 use crate::characters::is_continuation;
 use crate::error::Error;
@@ -198,11 +198,4 @@ fn recent(addressing: &Addressing, call: &Call<'_>, row: usize, length: usize) -
         end -= symbols.len();
     }
     0
-}
-
-impl Addressing {
-    /// Whether ids are bytes, so that no id is out of range.
-    pub fn takes_any_id(&self) -> bool {
-        matches!(self.parts().symbols, Symbols::Bytes)
-    }
 }

@@ -27,14 +27,14 @@ pub const fn finish(state: u32) -> u32 {
     }
 }
 
-/// The hash of one gram, oldest symbol first.
-pub fn hash(seed: u32, gram: &[u8]) -> u32 {
-    finish(gram.iter().fold(start(seed), |state, &symbol| step(state, u32::from(symbol))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The hash of one gram, oldest symbol first.
+    fn hash(seed: u32, gram: &[u8]) -> u32 {
+        finish(gram.iter().fold(start(seed), |state, &symbol| step(state, u32::from(symbol))))
+    }
 
     /// Grams whose plain FNV-1a is 0, found by stepping through all of three symbols: a state below
     /// 256 is undone by an equal fourth symbol. The golden vectors hold no such gram.

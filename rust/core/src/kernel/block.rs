@@ -118,6 +118,7 @@ fn few<S: Symbol, O: Address>(addressing: &Addressing, call: &Call<'_>, row: usi
 
 /// Up to so many positions, a vector's worth costs more than each by itself.
 const FEW: usize = 2;
+
 /// Puts a block's symbols at `LEAD …` and what stands before them in front; gives how many do.
 fn load<S: Symbol>(
     addressing: &Addressing,
@@ -165,7 +166,7 @@ fn is_bounded<S: Symbol>(addressing: &Addressing, call: &Call<'_>, symbols: &[S]
         boundary.reset.len() + boundary.dead.len() > 8
             || boundary.marks().any(|mark| symbols.contains(&S::narrow(mark)))
     };
-    call.dead.is_some() || call.lengths.is_some() || call.segments.is_some() || (boundary.has_marks() && marked())
+    call.has_cuts() || (boundary.has_marks() && marked())
 }
 
 /// The first `count` positions, `lead` positions after the start of a sequence that nothing else bounds.

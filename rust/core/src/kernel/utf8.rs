@@ -99,10 +99,7 @@ fn anchor(addressing: &Addressing, call: &Call<'_>, row: usize, start: usize) ->
     let mut symbols = [0_u8; 256];
     let wanted = start.saturating_sub(addressing.plan().lookback);
     let mut end = wanted;
-    let bounded = addressing.parts().boundary.has_marks()
-        || call.dead.is_some()
-        || call.lengths.is_some()
-        || call.segments.is_some();
+    let bounded = call.has_cuts() || addressing.parts().boundary.has_marks();
     // In a run of continuations every fourth position after a start is a start again, unless a boundary
     // comes between: so a long run need not be gone through once more for each part of a sequence.
     let skip = |found: usize| if bounded { found } else { found + (wanted - found) / MAX_CHARACTER * MAX_CHARACTER };
