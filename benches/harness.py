@@ -29,7 +29,7 @@ from engram_rs import _core
 __all__ = ["Contestant", "Report", "Sample", "main", "measure"]
 
 # One sample lasts at least this long, so that neither the clock nor the loop around the call is seen.
-SAMPLE_SECONDS = 0.005
+SAMPLE_SECONDS = 0.02
 # A comparison stops after these many seconds even where rounds are left: on a busy machine one round can take ten.
 BUDGET_SECONDS = 12.0
 LEAST_ROUNDS = 3
@@ -97,6 +97,9 @@ def measure(contestants: Sequence[Contestant], rounds: int) -> dict[str, Sample]
         shuffle(order)
         for index in order:
             _settle()
+            # A processor that slept takes milliseconds to wake on a virtual machine: longer than our own calls on two
+            # threads, and nothing beside those of slower contestants.
+            timers[index].timeit(1)
             taken = timers[index].timeit(numbers[index]) / numbers[index]
             seconds[index].append(taken / contestants[index].share)
     return {one.name: Sample(tuple(times)) for one, times in zip(contestants, seconds, strict=True)}

@@ -13,6 +13,7 @@ __all__ = ["bench"]
 LENGTHS = (1, 8, 64, 512, 4096)
 FLOOR = "floor"
 EMPTY = "empty call"
+ARRAYS = "empty array call"
 
 
 def bench(report: Report, arguments: argparse.Namespace) -> None:
@@ -25,6 +26,7 @@ def bench(report: Report, arguments: argparse.Namespace) -> None:
             names = {"addressing": addressing, "ids": ids, "out": np.empty(shape, dtype=np.int64)}
             names |= {"empty": np.empty, "shape": shape, "int64": np.dtype(np.int64)}
             names |= {"stream": addressing.stream(), "empty_call": _core.empty_call}
+            names |= {"empty_array_call": _core.empty_array_call}
             # Statements and not functions: a Python frame would be a good part of the shortest calls.
             statements = {
                 "addressing(ids)": "addressing(ids)",
@@ -34,6 +36,7 @@ def bench(report: Report, arguments: argparse.Namespace) -> None:
                 "stream.push(ids, out=)": "stream.push(ids, out=out)",
                 "out.fill": "out.fill(7)",
                 EMPTY: "empty_call(ids, out=out)",
+                ARRAYS: "empty_array_call(ids, out=out)",
                 # The least that a call into native code can do, and the least that returning a new array takes.
                 "num_columns": "addressing.num_columns",
                 FLOOR: "addressing.num_columns; empty(shape, int64)",
@@ -45,8 +48,9 @@ def bench(report: Report, arguments: argparse.Namespace) -> None:
         report.table(
             f"One call on {np.dtype(dtype)} ids [T], 3 columns",
             cases,
-            [EMPTY, FLOOR],
+            [EMPTY, ARRAYS, FLOOR],
             "Empty call: takes the arguments of a step and does nothing. "
+            "Empty array call: takes the two arrays as such, out to be written, and does nothing. "
             "Floor: addressing.num_columns, then numpy.empty for the result. Sequences this short run on one thread.",
             rate=False,
         )

@@ -47,6 +47,41 @@ def test_chunks_steps_and_history(addressing, ids, cuts, threads):
     assert steps.state == stream.state
 
 
+@given(addressing=schemes, ids=IDS, hashes=st.booleans())
+def test_steps_into_memory(addressing, ids, hashes):
+    """The shortest way through the bindings: one int64 id into the caller's int64 memory."""
+    whole = (addressing.hashes if hashes else addressing)(np.array(ids, dtype=np.int64))
+    stream, twin = addressing.stream(), addressing.stream()
+    out = np.empty((1, addressing.num_columns), dtype=np.int64)
+    for token, rows in zip(ids, whole, strict=True):
+        assert stream.push(np.array([token]), out=out, hashes=hashes) is out
+        np.testing.assert_array_equal(out[0], rows)
+        twin.push([token])
+        assert stream.state == twin.state
+
+
+def test_a_step_that_cannot_be_written_changes_nothing():
+    addressing = Addressing.multiply_xor([7, 5], [11], 1, vocab_size=300)
+    stream = addressing.stream()
+    stream.push([1, 2])
+    state = stream.state
+    closed = np.empty((1, 1), dtype=np.int64)
+    closed.flags.writeable = False
+    shared = np.full((1, 1), 5)
+    attempts = {
+        "out cannot be written": (np.array([5]), closed),
+        "share memory": (shared[0], shared),
+        "out must have shape": (np.array([5]), np.empty((1, 2), dtype=np.int64)),
+        "out must be int64 or int32": (np.array([5]), np.empty((1, 1), dtype=np.uint64)),
+        "id 300 was given": (np.array([300]), np.empty((1, 1), dtype=np.int64)),
+        "the stream 1": (np.array([[5], [5]]), np.empty((2, 1, 1), dtype=np.int64)),
+    }
+    for sentence, (ids, out) in attempts.items():
+        with pytest.raises((TypeError, ValueError), match=sentence):
+            stream.push(ids, out=out)
+        assert stream.state == state
+
+
 @given(addressing=schemes, sequences=st.lists(IDS, min_size=1, max_size=5), shift=st.integers(0, 299))
 def test_packed_and_padded(addressing, sequences, shift):
     sequences = [np.array(ids, dtype=np.int64) for ids in sequences]

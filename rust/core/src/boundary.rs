@@ -67,6 +67,11 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
+    /// The reach of what stands after so many symbols that can all be reached.
+    pub fn after(count: usize) -> Self {
+        Self { count: count as u32 }
+    }
+
     /// Steps over one position and gives its reach.
     #[inline]
     pub fn step(&mut self, boundary: &Boundary, symbol: i64, starts: bool, dead: bool) -> u32 {

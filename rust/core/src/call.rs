@@ -85,6 +85,13 @@ impl Addressing {
     /// # Panics
     /// If `out` has not exactly `batch * length * columns` elements.
     pub fn address<O: Address>(&self, call: &Call<'_>, out: &mut [O]) -> Result<(), Error> {
+        self.check(call, out)?;
+        kernel::run(self, call, out);
+        Ok(())
+    }
+
+    /// Everything that must hold before a call writes.
+    pub(crate) fn check<O: Address>(&self, call: &Call<'_>, out: &[O]) -> Result<(), Error> {
         call.check(self)?;
         let fits = call.quantity == Quantity::Rows && self.fits_int32();
         if !O::WIDE && !fits {
@@ -93,7 +100,12 @@ impl Addressing {
                 Quantity::Hashes => "int32 does not hold hashes; they are int64".into(),
             }));
         }
-        kernel::run(self, call, out);
+        let positions = call.ids.batch() * call.ids.length();
+        assert_eq!(
+            out.len(),
+            positions * self.columns().len(),
+            "the output must have batch * length * columns elements"
+        );
         Ok(())
     }
 }

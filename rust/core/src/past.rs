@@ -1,8 +1,9 @@
 //! What a stream remembers of a sequence: the symbols that later grams may still reach.
 
-use crate::addressing::{Addressing, Family};
+use crate::addressing::{Addressing, Family, Quantity};
 use crate::boundary::Reach;
 use crate::characters::Characters;
+use crate::kernel::{self, Address};
 
 /// The reachable symbols before a position, oldest first.
 ///
@@ -57,6 +58,25 @@ impl Past {
             }
         }
         self.trim(addressing);
+    }
+
+    /// One more symbol of a family whose grams count symbols: writes its addresses and remembers it.
+    #[inline]
+    pub(crate) fn step<O: Address>(&mut self, addressing: &Addressing, quantity: Quantity, symbol: i64, out: &mut [O]) {
+        let before = &self.symbols[..];
+        let mut reach = Reach::after(before.len());
+        let here = reach.step(&addressing.parts().boundary, symbol, false, false) as usize;
+        let back = |k| if k == 0 { symbol } else { before[before.len() - k] };
+        kernel::position(addressing, quantity, here, back, out);
+        let lookback = addressing.plan().lookback;
+        if reach.left() == 0 || lookback == 0 {
+            self.symbols.clear();
+        } else if before.len() < lookback {
+            self.symbols.push(symbol);
+        } else {
+            self.symbols.copy_within(1.., 0);
+            self.symbols[lookback - 1] = symbol;
+        }
     }
 
     /// Drops what no later gram reaches.

@@ -43,9 +43,24 @@ impl Stream {
                 self.pasts.len()
             )));
         }
+        if call.ids.length() == 1 && !call.has_cuts() && !matches!(self.addressing.parts().family, Family::Utf8Fnv1a) {
+            return self.step(call, out);
+        }
         self.addressing.address(&Call { past: Some(&self.pasts), ..*call }, out)?;
         for (row, past) in self.pasts.iter_mut().enumerate() {
             advance(&self.addressing, call, row, past);
+        }
+        Ok(())
+    }
+
+    /// One id of every sequence: what decoding asks for, without the room that longer chunks need.
+    fn step<O: Address>(&mut self, call: &Call<'_>, out: &mut [O]) -> Result<(), Error> {
+        let Self { addressing, pasts } = self;
+        addressing.check(call, out)?;
+        for ((row, past), out) in pasts.iter_mut().enumerate().zip(out.chunks_exact_mut(addressing.columns().len())) {
+            let mut id = [0];
+            call.ids.tokens(row, 0, &mut id);
+            past.step(addressing, call.quantity, addressing.symbol(id[0]), out);
         }
         Ok(())
     }
@@ -59,7 +74,7 @@ impl Stream {
             self.pasts.iter_mut().for_each(Past::clear);
             return Ok(());
         };
-        self.check(rows)?;
+        self.check_rows(rows)?;
         for &row in rows {
             self.pasts[row].clear();
         }
@@ -71,12 +86,12 @@ impl Stream {
     /// # Errors
     /// If there is no such sequence; then nothing is changed.
     pub fn reorder(&mut self, indices: &[usize]) -> Result<(), Error> {
-        self.check(indices)?;
+        self.check_rows(indices)?;
         self.pasts = indices.iter().map(|&index| self.pasts[index].clone()).collect();
         Ok(())
     }
 
-    fn check(&self, rows: &[usize]) -> Result<(), Error> {
+    fn check_rows(&self, rows: &[usize]) -> Result<(), Error> {
         match rows.iter().find(|&&row| row >= self.pasts.len()) {
             Some(row) => Err(Error::new(format!("there is no sequence {row}; the stream has {}", self.pasts.len()))),
             None => Ok(()),

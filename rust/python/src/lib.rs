@@ -11,6 +11,7 @@ mod ids;
 mod layouts;
 mod machine;
 mod output;
+mod step;
 mod stream;
 
 use pyo3::prelude::*;
@@ -29,6 +30,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bytes::decode, module)?)?;
     module.add_function(wrap_pyfunction!(machine::cpu_features, module)?)?;
     module.add_function(wrap_pyfunction!(machine::empty_call, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::empty_array_call, module)?)?;
     module.add_function(wrap_pyfunction!(machine::kernels, module)?)?;
     module.add_function(wrap_pyfunction!(machine::force_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(machine::available_threads, module)?)

@@ -8,6 +8,7 @@ use crate::addressing::PyAddressing;
 use crate::arguments::positive;
 use crate::call::{self, invalid, Options, Work};
 use crate::ids::IdArray;
+use crate::step;
 
 /// The history of a batch of sequences: any chunks give the rows of one call.
 ///
@@ -56,8 +57,13 @@ impl PyStream {
         dead: Option<&Bound<'py, PyAny>>,
         hashes: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let addressing = self.0.addressing().clone();
         let quantity = if hashes { Quantity::Hashes } else { Quantity::Rows };
+        if let (Some(out), None, None, None, None) = (out, threads, dtype, lengths, dead) {
+            if step::take(&mut self.0, quantity, ids, out)? {
+                return Ok(out.clone());
+            }
+        }
+        let addressing = self.0.addressing().clone();
         let options = Options { out, threads, dtype, lengths, dead, ..Options::default() };
         call::run(&addressing, ids, quantity, options, &mut Push(&mut self.0, quantity))
     }

@@ -8,7 +8,7 @@ use super::Address;
 
 /// Writes the addresses of one position, whose newest `reach` symbols can be reached; `symbol(k)` is
 /// the one `k` positions back.
-pub(super) fn position<O: Address>(
+pub(crate) fn position<O: Address>(
     addressing: &Addressing,
     quantity: Quantity,
     reach: usize,
