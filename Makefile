@@ -54,3 +54,8 @@ $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 
 clean:
 	rm -rf $(VENV) target site dist python/engram_rs/*.so
+
+# Every port that this machine has a toolchain for, against the vectors.
+.PHONY: ports
+ports: build
+	$(BIN)/python -m ports

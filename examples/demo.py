@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from engram_rs.distill import quran
 from engram_rs.torch import Engram
 
-from . import diacritics, quran
+from . import diacritics
 from .batches import Batch, plan
 from .diacritics import Example
 from .picture import Findings, draw

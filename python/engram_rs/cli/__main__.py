@@ -1,0 +1,5 @@
+"""`python -m engram_rs.cli`."""
+
+from . import main
+
+main()

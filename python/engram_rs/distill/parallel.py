@@ -1,0 +1,81 @@
+"""One process or several: who has which part of a batch, and how gradients meet.
+
+A batch is cut over the ranks, and every rank divides its sum of losses by the count of the whole batch. So
+gradients are added and not averaged, and several processes do what one does, within rounding.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+__all__ = ["World", "enter_world"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes of a run.
+
+    Attributes:
+        rank: Which one this is.
+        size: How many there are.
+        device: Where this one computes.
+    """
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files."""
+        return self.rank == 0
+
+    def share(self, batch: Sequence[T]) -> list[T]:
+        """This rank's part of a batch, which is empty where there are more ranks than texts."""
+        return list(batch[self.rank :: self.size])
+
+    def wrap(self, model: Any) -> Any:
+        """A model whose gradients are added over the ranks."""
+        if self.size == 1:
+            return model
+        wrapped = torch.nn.parallel.DistributedDataParallel(model)
+        wrapped.register_comm_hook(None, _add)
+        return wrapped
+
+    def total(self, value: float) -> float:
+        """The sum of a number over the ranks."""
+        if self.size == 1:
+            return value
+        number = torch.tensor([value], dtype=torch.float64, device=self.device)
+        dist.all_reduce(number)
+        return float(number)
+
+    def first_then_all(self, work: Callable[[], Any]) -> None:
+        """Lets the first rank do what makes files, and the others wait until they are there."""
+        if self.is_first:
+            work()
+        if self.size > 1:
+            dist.barrier()
+
+
+def _add(_: Any, bucket: Any) -> Any:
+    """Adds a bucket of gradients over the ranks, where DDP by itself would average them."""
+    future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+    return future.then(lambda done: done.value()[0])
+
+
+def enter_world() -> World:
+    """The world that `torchrun` made, or this process alone."""
+    cuda = torch.cuda.is_available()
+    if "WORLD_SIZE" not in os.environ:
+        return World(0, 1, torch.device("cuda" if cuda else "cpu"))
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if cuda else "gloo")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
+    return World(dist.get_rank(), dist.get_world_size(), device)
