@@ -10,7 +10,7 @@ require("rich", "engram_rs.distill", "train")
 
 from .gate import GateError, gate  # noqa: E402  (what they need must be known to be there first)
 from .record import read_record  # noqa: E402
-from .run import label, run  # noqa: E402
+from .running import label, run  # noqa: E402
 from .spec import RunSpec, read_spec  # noqa: E402
 
 __all__ = ["GateError", "RunSpec", "gate", "label", "read_record", "read_spec", "run"]

@@ -5,16 +5,14 @@ gradients are added and not averaged, and several processes do what one does, wi
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 __all__ = ["World", "enter_world"]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,9 @@ class World:
         """Whether this process writes files."""
         return self.rank == 0
 
-    def share(self, batch: Sequence[T]) -> list[T]:
-        """This rank's part of a batch, which is empty where there are more ranks than texts."""
-        return list(batch[self.rank :: self.size])
+    def share(self, values: torch.Tensor) -> torch.Tensor:
+        """This rank's part of a batch `[B, ...]`; it is empty where there are more ranks than texts."""
+        return values[self.rank :: self.size].contiguous().to(self.device)
 
     def wrap(self, model: Any) -> Any:
         """A model whose gradients are added over the ranks."""
@@ -64,10 +62,11 @@ class World:
             dist.barrier()
 
 
-def _add(_: Any, bucket: Any) -> Any:
+def _add(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
     """Adds a bucket of gradients over the ranks, where DDP by itself would average them."""
-    future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
-    return future.then(lambda done: done.value()[0])
+    work: Any = dist.all_reduce(bucket.buffer(), async_op=True)
+    added: torch.futures.Future[torch.Tensor] = work.get_future().then(lambda done: done.value()[0])
+    return added
 
 
 def enter_world() -> World:

@@ -1,8 +1,7 @@
 """What `generate()` must pass on: the ids before those of one step."""
 
-import functools
-import types
-from typing import Any, cast
+import inspect
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,8 +20,7 @@ def follow_generation(model: nn.Module) -> None:
     arguments; there they are taken from, after beams have changed places and rejected tokens are gone.
     """
     if hasattr(type(model), _METHOD):
-        # A method of this object, so that a copy of the model gets one of its own.
-        setattr(model, _METHOD, types.MethodType(_prepare_of(cast(Any, type(model))), model))
+        setattr(model, _METHOD, _Prepare(model))
 
 
 def unfollow_generation(model: nn.Module) -> None:
@@ -30,23 +28,28 @@ def unfollow_generation(model: nn.Module) -> None:
     vars(model).pop(_METHOD, None)
 
 
-@functools.cache
-def _prepare_of(kind: type[nn.Module]) -> Any:
-    original = getattr(kind, _METHOD)
+class _Prepare:
+    """An object, and no function over the model: so a copied or unpickled model has one of its own."""
 
-    # transformers reads the signature to know which arguments a model takes.
-    @functools.wraps(original)
-    def prepare(model: nn.Module, input_ids: torch.Tensor, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        inputs: dict[str, Any] = original(model, input_ids, *args, **kwargs)
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Transformers reads it to know which arguments a model takes."""
+        whole = inspect.signature(getattr(type(self.model), _METHOD))
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    def __call__(self, input_ids: torch.Tensor, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        original = getattr(type(self.model), _METHOD)
+        inputs: dict[str, Any] = original(self.model, input_ids, *args, **kwargs)
         ids = next((inputs[key] for key in ("decoder_input_ids", "input_ids") if inputs.get(key) is not None), None)
         if ids is None:
             return inputs
         count = ids.shape[1]
-        whole = getattr(model.config, "is_encoder_decoder", False)
-        mask = kwargs.get("decoder_attention_mask" if whole else "attention_mask")
+        config: Any = self.model.config
+        mask = kwargs.get("decoder_attention_mask" if config.is_encoder_decoder else "attention_mask")
         inputs[HISTORY] = input_ids[:, : input_ids.shape[1] - count]
         if isinstance(mask, torch.Tensor) and mask.ndim == 2:
             inputs[MASK] = mask
         return inputs
-
-    return prepare

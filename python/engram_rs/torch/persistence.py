@@ -7,7 +7,6 @@ So the model's own configuration says that there is a memory, and everything her
 import hashlib
 import json
 import os
-import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,16 +146,24 @@ def declare(model: nn.Module, handles: "Sequence[Attached]") -> None:
         ]
         setattr(config, _DECLARED, declared)
         ignored |= {f"{handle.name}.engram.{key}" for handle in handles for key in (*_PARTS, "_extra_state")}
-        model.save_pretrained = types.MethodType(_save_pretrained, model)  # type: ignore[assignment]
+        model.save_pretrained = _SavePretrained(model)  # type: ignore[assignment]
     model._keys_to_ignore_on_save = ignored  # type: ignore[assignment]
 
 
-def _save_pretrained(model: Any, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
-    """`save_pretrained` of a model with memories: its own files as without them, and theirs beside."""
-    result = type(model).save_pretrained(model, save_directory, *args, **kwargs)
-    if kwargs.get("is_main_process", True):
-        save(model, save_directory)
-    return result
+class _SavePretrained:
+    """`save_pretrained` of a model with memories: its own files as without them, and theirs beside.
+
+    An object, and no function over the model: so a copied or unpickled model has one of its own.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
+        result = type(self.model).save_pretrained(self.model, save_directory, *args, **kwargs)
+        if kwargs.get("is_main_process", True):
+            save(self.model, save_directory)
+        return result
 
 
 def _attached(model: nn.Module) -> "list[Attached]":
@@ -238,6 +245,7 @@ def _check(
 ) -> tuple[str, str, Engram]:
     """The block's name in this model, its stack, and a memory with the values of the checkpoint."""
     addressing = check_addressing(one["addressing"], one["addressing_digest"], f"{folder}: {one['block']}")
+    name, stack = _find_block(model, folder, one)
     shapes = {"table": [addressing.entries, one["dim"]], "projection": [one["d_model"], one["dim"]]}
     for part, shape in shapes.items():
         tensor = tensors.get(f"{one['block']}.{part}")
@@ -247,7 +255,6 @@ def _check(
             raise ValueError(
                 f"{folder}: the {part} of {one['block']} is {tensor.dtype} {list(tensor.shape)}; wanted floats {shape}"
             )
-    name, stack = _find_block(model, folder, one)
     with torch.device("meta"):
         memory = Engram(one["d_model"], dim=one["dim"], addressing=addressing)
     for part in _PARTS:

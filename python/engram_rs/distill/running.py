@@ -229,8 +229,7 @@ def _step(spec: RunSpec, world: World, model: Any, teacher: Any, task: Task, bat
     # Padded as a whole, so that every rank has the shape of one process.
     whole = task.collate(batch)
     count = max(1, counted(whole["labels"]))
-    own = slice(world.rank, None, world.size)
-    inputs = {name: values[own].to(world.device) for name, values in whole.items()}
+    inputs = {name: world.share(values) for name, values in whole.items()}
     labels = inputs["labels"]
     model.zero_grad(set_to_none=True)
     logits = model(**inputs).logits
