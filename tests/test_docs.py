@@ -49,6 +49,7 @@ def check_command(line: str, folder: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_code_blocks(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "specs").symlink_to(ROOT / "specs")
     names: dict = {"__name__": "__page__"}
     for language, code in blocks(page):
         if language == "python":
