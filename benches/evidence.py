@@ -165,7 +165,9 @@ def _draw(results: dict[tuple[str, int], Result], target: Path) -> None:
             steps = np.arange(smooth.shape[1]) + window
             left.plot(steps, smooth.mean(axis=0), color=colour, label=arm, linewidth=1.8)
             left.fill_between(steps, smooth.min(axis=0), smooth.max(axis=0), color=colour, alpha=0.2, linewidth=0)
-        left.set(title="Training loss, the range of three seeds", xlabel="step", ylabel="nats a letter", ylim=(0, None))
+        # The first steps fall from ten nats to two, and would leave no room for the rest.
+        top = 1.7 * max(result.losses[-50:].mean() for result in results.values())
+        left.set(title="Training loss, the range of three seeds", xlabel="step", ylabel="nats a letter", ylim=(0, top))
         left.legend(frameon=False)
         for position, (arm, colour) in enumerate(colours.items()):
             errors = [results[arm, seed].error for seed in SEEDS]
