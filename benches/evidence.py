@@ -23,6 +23,7 @@ from rich.progress import Progress
 
 from engram_rs import _yaml
 from engram_rs.distill import gate, read_spec
+from ports import insert_table
 
 ROOT = Path(__file__).parent.parent
 SEEDS = (0, 1, 2)
@@ -76,12 +77,7 @@ def main() -> int:
         list(pool.map(work, jobs))
     results = {job: _read(options.out / _name(*job)) for job in jobs}
     _draw(results, options.docs / "evidence.png")
-    target = options.docs / "evidence.md"
-    text = target.read_text(encoding="utf-8")
-    begin, end = "<!-- figures begin -->\n", "<!-- figures end -->"
-    head, _, rest = text.partition(begin)
-    tail = rest.partition(end)[2]
-    target.write_text(head + begin + _table(results) + end + tail, encoding="utf-8")
+    insert_table(options.docs / "evidence.md", "figures", _table(results))
     return 0
 
 
@@ -134,7 +130,7 @@ def _difference(results: dict[tuple[str, int], Result], arm: str) -> tuple[float
     return float(gained.sum() / letters.sum()), float(low), float(high)
 
 
-def _table(results: dict[tuple[str, int], Result]) -> str:
+def _table(results: dict[tuple[str, int], Result]) -> list[str]:
     seeds = " | ".join(f"seed {seed}" for seed in SEEDS)
     lines = [f"| arm | {seeds} | mean | to no memory, points (95 %) | last loss | seconds |", "|---" * 8 + "|"]
     for arm in ARMS:
@@ -149,7 +145,7 @@ def _table(results: dict[tuple[str, int], Result]) -> str:
         loss = np.mean([run.losses[-50:].mean() for run in runs])
         seconds = np.mean([run.seconds for run in runs])
         lines.append(f"| {arm} | {errors} | {mean:.2%} | {versus} | {loss:.3f} | {seconds:.0f} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _draw(results: dict[tuple[str, int], Result], target: Path) -> None:

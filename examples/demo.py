@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from engram_rs.distill import quran
+from engram_rs.distill.batches import plan
 from engram_rs.torch import Engram
 
 from . import diacritics
-from .batches import Batch, plan
+from .batches import Batch
 from .diacritics import Example
 from .picture import Findings, draw
 from .report import console, show_addresses, show_errors, show_failure, show_next, show_serving, show_task
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     assert isinstance(memory, Engram)
 
     show_addresses(memory.addressing, data.train + data.held_out)
-    batches = plan(data.train, options.steps, POSITIONS, SEED)
+    batches = plan(data.train, POSITIONS, SEED, None, options.steps)
     show_task(data, batches, memory)
     runs = race((without, with_memory), batches, data.held_out, console)
     baseline = diacritics.letter_baseline(data)

@@ -31,6 +31,11 @@ class Example:
     ids: NDArray[np.int64]
     labels: NDArray[np.int64]
 
+    @property
+    def positions(self) -> int:
+        """What the verse takes of a batch."""
+        return len(self.ids)
+
 
 @dataclass(frozen=True)
 class Dataset:

@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
+from engram_rs.distill.batches import by_length
 from engram_rs.torch import Engram
 
-from .batches import Batch, by_length, collate
+from .batches import Batch, collate
 from .diacritics import IGNORE, Example
 from .encoder import ByteEncoder
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 from rich.console import Console  # noqa: E402
 
 from engram_rs import distill  # noqa: E402
-from engram_rs.distill import checkpoints, evaluation, labels, running, student  # noqa: E402
+from engram_rs.distill import checkpoints, evaluation, labels, parallel, running, student  # noqa: E402
 from engram_rs.distill.corpora import Text, held_out  # noqa: E402
+from engram_rs.distill.loss import supervised  # noqa: E402
 from engram_rs.distill.spec import parse_spec  # noqa: E402
 from engram_rs.torch import require_memory  # noqa: E402
 
@@ -319,6 +320,18 @@ def test_held_out_texts_depend_on_the_text_alone():
     assert 0.07 < sum(kept) / len(kept) < 0.13
 
 
+def test_a_rank_without_a_text_adds_nothing():
+    model = transformers.AutoModelForSeq2SeqLM.from_config(transformers.AutoConfig.for_model(**T5, vocab_size=384))
+    batch = {"input_ids": torch.tensor([[5, 6, 1]]), "labels": torch.tensor([[7, 1]])}
+    parts = [parallel.World(rank, 2, torch.device("cpu")).share(batch) for rank in (0, 1)]
+    assert torch.equal(parts[0]["labels"], batch["labels"])
+    model.config.decoder_start_token_id = 0
+    total = supervised(model(**parts[1], decoder_input_ids=torch.tensor([[0, 7]])).logits, parts[1]["labels"])
+    total.backward()
+    assert total == 0
+    assert all(not parameter.grad.any() for parameter in model.parameters())
+
+
 def test_two_processes_do_what_one_does(base):
     """Two gloo processes on this machine; the losses of every step agree within rounding."""
     spec = make(base, student={"config": T5 | {"dropout_rate": 0.0}}, optimizer={"base_lr": 0.01})
@@ -339,4 +352,7 @@ def test_two_processes_do_what_one_does(base):
         for name in ("one", "two")
     ]
     assert logs[1] == pytest.approx(logs[0], rel=2e-4)
+    # The optimizers' steps do not depend on a gradient's size, so it is looked at by itself: added, not averaged.
+    norms = [distill.read_record(base / name)["memory"]["table_gradient_norm"] for name in ("one", "two")]
+    assert norms[1] == pytest.approx(norms[0], rel=1e-3)
     distill.gate(base / "two")

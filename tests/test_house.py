@@ -160,6 +160,8 @@ sys.meta_path.insert(0, Hide())
         ({"onnxruntime"}, "engram_rs.ort", "onnx"),
         ({"torch"}, "engram_rs.parity", "torch"),
         ({"onnxruntime"}, "engram_rs.parity", "onnx"),
+        ({"yaml"}, "engram_rs.imf", "onnx"),
+        ({"transformers"}, "engram_rs.distill", "train"),
     ],
 )
 def test_a_missing_package_names_its_extra(hidden, module, extra):

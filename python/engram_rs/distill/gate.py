@@ -107,7 +107,8 @@ def _check_files(folder: Path, spec: RunSpec, record: dict[str, Any]) -> list[st
             reasons.append("its checkpoint holds no memory")
     elif (final / TENSORS).exists():
         reasons.append("its checkpoint holds a memory, which the spec does not have")
-    steps = sum(1 for _ in (folder / "log.jsonl").open()) if (folder / "log.jsonl").is_file() else 0
+    log = folder / "log.jsonl"
+    steps = len(log.read_bytes().splitlines()) if log.is_file() else 0
     if steps != record.get("steps"):
         reasons.append(f"its log has {steps} steps, its record {record.get('steps')}")
     return reasons

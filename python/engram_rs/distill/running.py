@@ -78,12 +78,12 @@ def run(spec: RunSpec, base: Path, folder: Path, console: Console, *, dry_run: b
     torch.set_num_threads(spec.training.threads)
     folder.mkdir(parents=True, exist_ok=True)
     record = _record(spec, folder)
-    texts, outputs = _labelled(pinned, base, folder, console, world)
+    texts, outputs, digest = _labelled(pinned, base, folder, console, world)
     task = task_of(spec.task, texts, outputs, spec.data.max_length)
     plan = planning.plan(task.train, spec.training.positions, spec.seed, spec.training.epochs, spec.training.steps)
     checkpoint = latest(folder)
     student = build_student(spec, task, base, checkpoint)
-    record |= _facts(pinned, task, student, plan)
+    record |= _facts(digest, task, student, plan)
     if dry_run:
         record["dry_run"] = True
     if student.handle is not None and world.is_first:
@@ -98,8 +98,10 @@ def _labels_file(spec: RunSpec, base: Path, folder: Path) -> Path:
     return folder / "labels.jsonl" if spec.labels.path is None else base / spec.labels.path
 
 
-def _labelled(spec: RunSpec, base: Path, folder: Path, console: Console, world: World) -> tuple[list[Text], list[str]]:
-    """The corpus and its labels, which must be those that the spec pins."""
+def _labelled(
+    spec: RunSpec, base: Path, folder: Path, console: Console, world: World
+) -> tuple[list[Text], list[str], str]:
+    """The corpus, its labels, which must be those that the spec pins, and their sha256."""
     file = _labels_file(spec, base, folder)
 
     def make() -> None:
@@ -107,9 +109,9 @@ def _labelled(spec: RunSpec, base: Path, folder: Path, console: Console, world: 
             label(spec, base, folder, console)
 
     world.first_then_all(make)
-    check_labels(file, spec.labels.sha256)
+    digest = check_labels(file, spec.labels.sha256)
     texts = read_corpus(spec.data, base)
-    return texts, read_labels(file, texts)
+    return texts, read_labels(file, texts), digest
 
 
 def _record(spec: RunSpec, folder: Path) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _record(spec: RunSpec, folder: Path) -> dict[str, Any]:
     return record
 
 
-def _facts(spec: RunSpec, task: Task, student: Student, plan: Sequence[Sequence[Example]]) -> dict[str, Any]:
+def _facts(digest: str, task: Task, student: Student, plan: Sequence[Sequence[Example]]) -> dict[str, Any]:
     """What is known before the first step."""
     after = sum(parameter.numel() for parameter in student.model.parameters())
     before = student.bare_parameters
@@ -143,7 +145,7 @@ def _facts(spec: RunSpec, task: Task, student: Student, plan: Sequence[Sequence[
             "table_gradient_norm": None,
         }
     return {
-        "labels": {"sha256": spec.labels.sha256},
+        "labels": {"sha256": digest},
         "texts": {"train": len(task.train), "held_out": len(task.held_out), "left_out": task.left_out},
         "parameters": after,
         "steps": len(plan),
@@ -183,7 +185,8 @@ def _train(
     if record["memory"] is not None:
         # A checkpoint is read with its memory, so what it grew from was measured when the run began.
         record["memory"] |= facts
-    _cut_log(folder, done) if world.is_first else None
+    if world.is_first:
+        _cut_log(folder, done)
     others = [parameter for parameter in model.parameters() if not _is_table(student, parameter)]
     parallel = world.wrap(model)
     recent: list[float] = []
@@ -229,7 +232,7 @@ def _step(spec: RunSpec, world: World, model: Any, teacher: Any, task: Task, bat
     # Padded as a whole, so that every rank has the shape of one process.
     whole = task.collate(batch)
     count = max(1, counted(whole["labels"]))
-    inputs = {name: world.share(values) for name, values in whole.items()}
+    inputs = world.share(whole)
     labels = inputs["labels"]
     model.zero_grad(set_to_none=True)
     logits = model(**inputs).logits

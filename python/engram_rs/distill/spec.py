@@ -165,7 +165,7 @@ class Training(_Part):
     Attributes:
         epochs: Passes over the data; or
         steps: optimizer steps.
-        positions: The most padded positions of a batch, inputs and outputs together.
+        positions: The most padded positions of a batch; a text takes those of its input or its output, the longer.
         checkpoint_every: Steps between checkpoints; the last step always makes one.
         keep: How many checkpoints stay.
         threads: torch threads; results on a CPU depend on them.

@@ -1,9 +1,10 @@
 """Adds a memory to a model of transformers, and takes it off again."""
 
 import inspect
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 from torch import nn
 
@@ -66,7 +67,7 @@ class Attached:
         _declare(self.model)
         return memory
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes all memories of the model into a directory, `engram.safetensors` and `engram_config.json`."""
         persistence.save(self.model, path)
 

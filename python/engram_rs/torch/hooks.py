@@ -62,6 +62,9 @@ def read_ids(stack: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         )
     if mask is None:
         mask = given.get("attention_mask", kwargs.get("attention_mask"))
+    elif not isinstance(mask, torch.Tensor) or mask.ndim != 2 or mask.shape[0] != ids.shape[0]:
+        given_mask = list(mask.shape) if isinstance(mask, torch.Tensor) else type(mask).__name__
+        raise ValueError(f"{MASK} must be [{ids.shape[0]}, H + T], not {given_mask}")
     count = ids.shape[1]
     if place.causal:
         ids = _with_history(place, blocks, ids, history, kwargs.get("cache", kwargs.get("past_key_values")))
@@ -119,12 +122,13 @@ def _dead(ids: torch.Tensor, mask: Any, count: int) -> torch.Tensor | None:
     """What nobody may attend to is padding, and part of no gram."""
     if not isinstance(mask, torch.Tensor) or mask.ndim != 2 or mask.shape[0] != ids.shape[0]:
         return None
-    whole = ids.shape[1]
-    if mask.shape[1] >= whole:
-        return mask[:, mask.shape[1] - whole :] == 0
-    if mask.shape[1] == count:
-        return torch.nn.functional.pad(mask == 0, (whole - count, 0))
-    return None
+    whole, told = ids.shape[1], mask.shape[1]
+    if told < count:
+        raise ValueError(f"the attention mask has {told} positions for {count} ids")
+    if told >= whole:
+        return mask[:, told - whole :] == 0
+    # Of ids before the mask nothing is told, so they count.
+    return torch.nn.functional.pad(mask == 0, (whole - told, 0))
 
 
 def pass_rows(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -144,4 +148,9 @@ def add_memory(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], 
     hidden = output[0] if isinstance(output, tuple) else output
     index: int = memory.block_index
     added = memory.from_rows(rows[index]).to(hidden)
+    if added.shape != hidden.shape:
+        # Added as it is, one row would be taken for all of a batch.
+        raise ValueError(
+            f"the addresses are for {list(added.shape[:-1])} positions, the call has {list(hidden.shape[:-1])}"
+        )
     return (hidden + added, *output[1:]) if isinstance(output, tuple) else hidden + added
