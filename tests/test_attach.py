@@ -113,6 +113,20 @@ def test_it_is_part_of_the_model(build, ids):
 
 
 @models
+def test_silenced_it_is_the_model_without(build):
+    model = build()
+    handle = attach(model, 1, entries=97, dim=4, quiet=True)
+    ids = torch.randint(3, 90, (2, 7), generator=torch.Generator().manual_seed(0))
+    inputs = {"input_ids": ids} | ({"decoder_input_ids": ids} if model.config.is_encoder_decoder else {})
+    bare = model.eval()(**inputs)[0]
+    torch.nn.init.normal_(handle.module.projection)
+    heard = model(**inputs)[0]
+    with handle.silenced(), handle.silenced():
+        assert torch.equal(model(**inputs)[0], bare)
+    assert torch.equal(model(**inputs)[0], heard)
+    assert not torch.equal(heard, bare)
+
+
 def test_detached_it_leaves_nothing(build):
     model = build()
     before = (set(model.state_dict()), set(vars(model)), model.config.to_dict())

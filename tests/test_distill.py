@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+import safetensors.torch  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 from engram_rs import distill  # noqa: E402
@@ -69,6 +70,11 @@ def weights(folder):
     files = sorted((folder / record["checkpoint"]).glob("*.safetensors"))
     assert len(files) == (2 if record["memory"] else 1)
     return [file.read_bytes() for file in files]
+
+
+def table_of(checkpoint):
+    tensors = safetensors.torch.load_file(checkpoint / "engram.safetensors")
+    return next(tensor for name, tensor in tensors.items() if name.endswith("table"))
 
 
 @pytest.fixture(scope="module")
@@ -332,11 +338,36 @@ def test_a_rank_without_a_text_adds_nothing():
     assert all(not parameter.grad.any() for parameter in model.parameters())
 
 
-def test_two_processes_do_what_one_does(base):
-    """Two gloo processes on this machine; the losses of every step agree within rounding."""
-    spec = make(base, student={"config": T5 | {"dropout_rate": 0.0}}, optimizer={"base_lr": 0.01})
+def test_the_record_says_what_the_memory_changed(finished, base):
+    share = distill.read_record(finished)["evaluation"]["memory_share"]
+    assert 0 < share["memory"] < share["change"]
+    assert share["share"] == pytest.approx(share["memory"] / share["change"])
+    spec = make(base, memory=None)
+    distill.run(spec, base, base / "run", QUIET)
+    assert "memory_share" not in distill.read_record(base / "run")["evaluation"]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_two_processes_do_what_one_does(base, shared):
+    """Two gloo processes on this machine; the losses of every step agree within rounding.
+
+    Where they share the table, they go on from a checkpoint of the one process, and what they leave is read, for the
+    evaluation, by one.
+    """
+    spec = make(
+        base,
+        student={"config": T5 | {"dropout_rate": 0.0}},
+        optimizer={"base_lr": 0.01, "sparse_table": shared},
+        training={"steps": 6, "positions": 64, "checkpoint_every": 2, "keep": 3, "shard_table": shared},
+    )
     (base / "spec.json").write_text(spec.to_json())
     distill.run(spec, base, base / "one", QUIET)
+    if shared:
+        shutil.copytree(base / "one", base / "two")
+        for name in ("run.json", "evaluation.jsonl"):
+            (base / "two" / name).unlink()
+        for step in (4, 6):
+            shutil.rmtree(base / "two" / "checkpoints" / f"step-{step:07d}")
     code = (
         "import sys; from pathlib import Path; from rich.console import Console; from engram_rs import distill;"
         "b = Path(sys.argv[1]); s = distill.read_spec(b / 'spec.json');"
@@ -353,6 +384,12 @@ def test_two_processes_do_what_one_does(base):
     ]
     assert logs[1] == pytest.approx(logs[0], rel=2e-4)
     # The optimizers' steps do not depend on a gradient's size, so it is looked at by itself: added, not averaged.
-    norms = [distill.read_record(base / name)["memory"]["table_gradient_norm"] for name in ("one", "two")]
+    records = [distill.read_record(base / name) for name in ("one", "two")]
+    norms = [record["memory"]["table_gradient_norm"] for record in records]
     assert norms[1] == pytest.approx(norms[0], rel=1e-3)
+    assert records[1]["processes"] == {"count": 2, "table": "shared" if shared else "whole"}
     distill.gate(base / "two")
+    tables = [
+        table_of(base / name / record["checkpoint"]) for name, record in zip(("one", "two"), records, strict=True)
+    ]
+    assert torch.allclose(tables[1], tables[0], atol=1e-3)

@@ -39,3 +39,9 @@ def train(
             f"{record['spec']['name']}: {found['error']:.2%} of {found['units']:,} {found['unit']}s wrong, "
             f"{found['exact']:.2%} of {found['texts']:,} texts whole"
         )
+        if "memory_share" in found:
+            share = found["memory_share"]
+            console.print(
+                f"  training moved the logits by {share['change']:.3g} (root mean square); without its memory the "
+                f"model's are {share['memory']:.3g} away, {share['share']:.0%} of that"
+            )

@@ -9,28 +9,46 @@ from typing import Any
 
 import torch
 
+from ..torch import memories, save
+from ..torch.sharding import whole
+from .parallel import World
+
 __all__ = ["latest", "resume", "save_checkpoint"]
 
 _STATE = "training.pt"
 
 
 def save_checkpoint(
-    run: Path, step: int, model: Any, optimizer: torch.optim.Optimizer, scheduler: Any, facts: dict[str, Any], keep: int
+    run: Path,
+    step: int,
+    model: Any,
+    optimizer: torch.optim.Optimizer,
+    scheduler: Any,
+    facts: dict[str, Any],
+    keep: int,
+    world: World,
 ) -> Path:
     """Writes everything that the next step depends on, then forgets the oldest checkpoints.
 
-    A directory gets its final name when all is on disk; whatever fails before leaves the earlier ones alone.
+    A directory gets its final name when all is on disk; whatever fails before leaves the earlier ones alone. Every
+    rank calls it, since rows that are shared must be gathered; the first one writes.
     """
     folder = run / "checkpoints"
-    folder.mkdir(exist_ok=True)
     target, temporary = folder / f"step-{step:07d}", folder / f".step-{step:07d}.tmp"
+    moved = _whole(optimizer.state_dict())
+    if not world.is_first:
+        if memories(model):
+            save(model, temporary, is_main_process=False)
+        world.wait()
+        return target
+    folder.mkdir(exist_ok=True)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
         model.save_pretrained(temporary)
         state = {
             "step": step,
-            "optimizer": optimizer.state_dict(),
+            "optimizer": moved,
             "scheduler": scheduler.state_dict(),
             "random": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
@@ -47,6 +65,7 @@ def save_checkpoint(
         raise
     for old in _all(run)[:-keep]:
         shutil.rmtree(old)
+    world.wait()
     return target
 
 
@@ -78,6 +97,13 @@ def resume(folder: Path, optimizer: torch.optim.Optimizer, scheduler: Any) -> tu
     if torch.cuda.is_available() and state["cuda"]:
         torch.cuda.set_rng_state_all(state["cuda"])
     return state["step"], json.loads(state["facts"])
+
+
+def _whole(state: Any) -> Any:
+    """A state with all rows of what processes share."""
+    if isinstance(state, dict):
+        return {key: _whole(value) for key, value in state.items()}
+    return whole(state) if isinstance(state, torch.Tensor) else state
 
 
 def _read(folder: Path) -> dict[str, Any]:

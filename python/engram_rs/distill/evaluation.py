@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from .._files import replacing
 from ..torch import memories
 from .batches import by_length
+from .share import memory_share
 from .spec import RunSpec
 from .student import build_student
 from .tasks import Outcome, Task
@@ -20,19 +22,26 @@ OUTCOMES = "evaluation.jsonl"
 
 
 def evaluate(
-    spec: RunSpec, task: Task, base: Path, checkpoint: Path, target: Path, on_done: Callable[[int], None]
+    spec: RunSpec,
+    task: Task,
+    base: Path,
+    checkpoint: Path,
+    target: Path,
+    device: torch.device,
+    on_done: Callable[[int], None],
 ) -> dict[str, Any]:
     """Runs the held-out texts through a checkpoint and writes every outcome to `target`.
 
     Returns:
-        `error` (wrong units over all units), `texts`, `units`, `exact` (texts without an error), and
-        `memory_digests` of the model that was run.
+        `error` (wrong units over all units), `texts`, `units`, `exact` (texts without an error), `memory_digests` of
+        the model that was run, and with a memory `memory_share`, over a batch of texts of middling length.
     """
     student = build_student(spec, task, base, checkpoint)
-    model = student.model.eval()
+    model = student.model.to(device).eval()
     examples = task.held_out[: spec.evaluation.samples]
     outcomes: dict[int, Outcome] = {}
-    for batch in by_length(examples, spec.evaluation.positions, np.random.default_rng(0)):
+    batches = by_length(examples, spec.evaluation.positions, np.random.default_rng(0))
+    for batch in batches:
         for example, outcome in zip(batch, task.answer(model, batch, spec.evaluation.max_new_tokens), strict=True):
             outcomes[id(example)] = outcome
         on_done(len(batch))
@@ -48,7 +57,7 @@ def evaluate(
             }
             lines.write(json.dumps(line, ensure_ascii=False) + "\n")
     units = sum(outcome.units for outcome in ordered)
-    return {
+    found = {
         "unit": task.unit,
         "error": sum(outcome.errors for outcome in ordered) / max(1, units),
         "texts": len(ordered),
@@ -56,3 +65,7 @@ def evaluate(
         "exact": sum(outcome.errors == 0 for outcome in ordered) / len(ordered),
         "memory_digests": [handle.module.addressing.digest for handle in memories(model)],
     }
+    if student.handle is not None:
+        fresh = build_student(spec, task, base).model.to(device).eval()
+        found["memory_share"] = memory_share(student, fresh, task, batches[len(batches) // 2])
+    return found

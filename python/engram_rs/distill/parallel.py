@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ..torch import memories, shard_tables
 from .tasks import IGNORE
 
 __all__ = ["World", "enter_world"]
@@ -39,14 +40,23 @@ class World:
     def share(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """This rank's part of a batch of `[B, ...]` tensors.
 
-        A rank that no text is left for gets the first one without its labels: models take no empty batch, and all
-        ranks must go through the same steps.
+        All ranks get equally many, since models take no empty batch and a shared table no unequal ones: a rank that
+        is short of a text gets the first one again, without its labels.
         """
-        shared = {name: values[self.rank :: self.size] for name, values in batch.items()}
-        if not len(shared["labels"]):
-            shared = {name: values[:1] for name, values in batch.items()}
-            shared["labels"] = torch.full_like(shared["labels"], IGNORE)
-        return {name: values.contiguous().to(self.device) for name, values in shared.items()}
+        missing = -len(batch["labels"]) % self.size
+        if missing:
+            batch = {name: torch.cat([values, values[:1].expand(missing, -1)]) for name, values in batch.items()}
+            batch["labels"][-missing:] = IGNORE
+        return {name: values[self.rank :: self.size].contiguous().to(self.device) for name, values in batch.items()}
+
+    def share_tables(self, model: Any) -> bool:
+        """Shares the rows of a model's tables out over the ranks; whether there was anything to share."""
+        if self.size == 1 or not memories(model):
+            return False
+        from torch.distributed.device_mesh import init_device_mesh
+
+        shard_tables(model, init_device_mesh(self.device.type, (self.size,)))
+        return True
 
     def wrap(self, model: Any) -> Any:
         """A model whose gradients are added over the ranks."""
@@ -68,6 +78,10 @@ class World:
         """Lets the first rank do what makes files, and the others wait until they are there."""
         if self.is_first:
             work()
+        self.wait()
+
+    def wait(self) -> None:
+        """Until all ranks are here."""
         if self.size > 1:
             dist.barrier()
 

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..torch.optim import build_optimizer
+from ..torch.sharding import whole
 from . import batches as planning
 from .checkpoints import latest, resume, save_checkpoint
 from .corpora import Text, read_corpus
@@ -90,7 +90,7 @@ def run(spec: RunSpec, base: Path, folder: Path, console: Console, *, dry_run: b
         console.print(student.handle.line, markup=False, highlight=False, soft_wrap=True)
     _train(spec, base, folder, console, world, record, student, task, plan, checkpoint)
     if world.is_first:
-        _evaluate(spec, base, folder, console, record, task)
+        _evaluate(spec, base, folder, console, world, record, task)
     return record
 
 
@@ -166,6 +166,8 @@ def _train(
     checkpoint: Path | None,
 ) -> None:
     model = student.model.to(world.device).train()
+    shared = spec.training.shard_table and world.share_tables(model)
+    record["processes"] = {"count": world.size, "table": "shared" if shared else "whole"}
     if student.handle is not None:
         student.handle.module.sparse_gradient = spec.optimizer.sparse_table and world.size == 1
     optimizer = build_optimizer(
@@ -215,8 +217,7 @@ def _train(
                 kept = record["memory"] or {}
                 kept = {key: kept[key] for key in ("parameters_before", "table_gradient_norm") if key in kept}
                 saved = folder / "checkpoints" / f"step-{step:07d}"
-                keep = spec.training.keep
-                world.first_then_all(partial(save_checkpoint, folder, step, model, optimizer, scheduler, kept, keep))
+                save_checkpoint(folder, step, model, optimizer, scheduler, kept, spec.training.keep, world)
                 record["checkpoint"] = str(saved.relative_to(folder))
             recent.append(loss)
             bars.update(bar, advance=1, note=f"loss {sum(recent[-20:]) / len(recent[-20:]):.3f}")
@@ -267,7 +268,7 @@ def _note_gradient(memory: dict[str, Any], student: Student) -> None:
     gradient = student.handle.module.table.grad
     if gradient is not None and gradient.is_sparse:
         gradient = gradient.coalesce().values()
-    norm = 0.0 if gradient is None else float(gradient.norm())
+    norm = 0.0 if gradient is None else float(whole(gradient.norm()))
     memory["table_gradient_norm"] = max(norm, memory["table_gradient_norm"] or 0.0)
 
 
@@ -281,7 +282,9 @@ def _launch(spec: RunSpec, folder: Path, world: World, record: dict[str, Any]) -
         raise GateError(f"{folder} does not count: " + "; ".join(reasons))
 
 
-def _evaluate(spec: RunSpec, base: Path, folder: Path, console: Console, record: dict[str, Any], task: Task) -> None:
+def _evaluate(
+    spec: RunSpec, base: Path, folder: Path, console: Console, world: World, record: dict[str, Any], task: Task
+) -> None:
     total = len(task.held_out[: spec.evaluation.samples])
     with _progress(console) as bars:
         bar = bars.add_task("evaluation", total=total, note="")
@@ -291,6 +294,7 @@ def _evaluate(spec: RunSpec, base: Path, folder: Path, console: Console, record:
             base,
             folder / record["checkpoint"],
             folder / OUTCOMES,
+            world.device,
             lambda count: bars.update(bar, advance=count),
         )
     reasons = check_evaluation(spec, record)

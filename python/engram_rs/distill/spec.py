@@ -169,6 +169,7 @@ class Training(_Part):
         checkpoint_every: Steps between checkpoints; the last step always makes one.
         keep: How many checkpoints stay.
         threads: torch threads; results on a CPU depend on them.
+        shard_table: Whether the processes of `torchrun` share the rows of the table; each holds all if not.
     """
 
     epochs: Count | None = None
@@ -177,6 +178,7 @@ class Training(_Part):
     checkpoint_every: Count = 500
     keep: Count = 2
     threads: Count = 1
+    shard_table: bool = False
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:

@@ -10,6 +10,7 @@ from .module import Engram  # noqa: E402
 from .operator import addresses  # noqa: E402
 from .optim import CombinedOptimizer, ParamGroups, SinkhornMomentum, build_optimizer, param_groups  # noqa: E402
 from .persistence import load, require_memory, save  # noqa: E402
+from .sharding import shard_tables  # noqa: E402
 
 __all__ = [
     "Attached",
@@ -25,4 +26,5 @@ __all__ = [
     "param_groups",
     "require_memory",
     "save",
+    "shard_tables",
 ]

@@ -1,8 +1,9 @@
 """Adds a memory to a model of transformers, and takes it off again."""
 
+import contextlib
 import inspect
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import SupportsIndex
 
@@ -66,6 +67,19 @@ class Attached:
             delattr(stack, PLACE)
         _declare(self.model)
         return memory
+
+    @contextlib.contextmanager
+    def silenced(self) -> Iterator[None]:
+        """The model without what this memory adds, until the `with` block ends: shows what the memory is worth.
+
+        It holds for every thread that calls the model.
+        """
+        memory = self.module
+        before, memory.silent = memory.silent, True
+        try:
+            yield
+        finally:
+            memory.silent = before
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes all memories of the model into a directory, `engram.safetensors` and `engram_config.json`."""

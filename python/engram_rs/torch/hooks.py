@@ -139,6 +139,8 @@ def pass_rows(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def add_memory(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
     """After the block: adds what its memory says to the hidden states."""
     memory: Engram = getattr(block, CHILD)
+    if memory.silent:
+        return output
     rows = kwargs.get(ROWS)
     if rows is None:
         raise RuntimeError(

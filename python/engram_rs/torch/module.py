@@ -3,7 +3,7 @@
 import operator
 import os
 from collections.abc import Iterable
-from typing import Self, SupportsIndex
+from typing import TYPE_CHECKING, Self, SupportsIndex
 
 import torch
 from torch import nn
@@ -12,6 +12,10 @@ from torch.nn import functional as F
 from .._core import Addressing
 from ..artifact import MemoryArtifact
 from .operator import call
+from .sharding import is_spread, shared_mean, whole
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 __all__ = ["Engram"]
 
@@ -58,6 +62,8 @@ class Engram(nn.Module):
         lookback: How many ids before a position matter to it; `None` if all may.
         sparse_gradient: Whether the table's gradient is sparse, of the rows that were read.
         block_index: The block that it is attached to; -1 while it is not.
+        silent: Whether the block goes without it; see `Attached.silenced`.
+        mesh: The processes that share the table's rows; `None` while each holds all. See `shard_tables`.
 
     Raises:
         TypeError: A size is no integer.
@@ -92,7 +98,9 @@ class Engram(nn.Module):
         self.lookback = None if addressing.scheme == "utf8_fnv1a" else addressing.lookback
         self._columns, self._entries = addressing.num_columns, addressing.entries
         self.block_index = -1
+        self.silent = False
         self.sparse_gradient = False
+        self.mesh: DeviceMesh | None = None
         self.table = nn.Parameter(torch.empty(addressing.entries, dim, device=device, dtype=dtype))
         self.projection = nn.Parameter(torch.empty(d_model, dim, device=device, dtype=dtype))
         self.reset_parameters()
@@ -159,7 +167,11 @@ class Engram(nn.Module):
     def from_rows(self, rows: torch.Tensor) -> torch.Tensor:
         """What `forward` makes of rows that are in range, `[..., T, K]`: gather, mean, project."""
         # The mean over all K columns, null rows included; one pass instead of gather, then mean.
-        mean = F.embedding_bag(rows.reshape(-1, rows.shape[-1]), self.table, mode="mean", sparse=self.sparse_gradient)
+        flat = rows.reshape(-1, rows.shape[-1])
+        if self.mesh is not None and is_spread(self.table):
+            mean = shared_mean(flat, self.table, self.mesh)
+        else:
+            mean = F.embedding_bag(flat, self.table, mode="mean", sparse=self.sparse_gradient)
         return F.linear(mean, self.projection).reshape(*rows.shape[:-1], self.d_model)
 
     def get_extra_state(self) -> torch.Tensor:
@@ -183,7 +195,7 @@ class Engram(nn.Module):
         """The published form: an int8 table with one scale, and an fp16 projection."""
         return MemoryArtifact.quantize(
             self.addressing,
-            self.table.detach().float().cpu().numpy(),
+            whole(self.table.detach()).float().cpu().numpy(),
             self.projection.detach().float().cpu().numpy(),
         )
 

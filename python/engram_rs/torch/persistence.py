@@ -19,6 +19,7 @@ from .._files import replacing
 from ..artifact import check_addressing
 from .module import Engram
 from .places import find_stack, width_of
+from .sharding import spread_as, whole
 
 if TYPE_CHECKING:
     from .attach import Attached
@@ -31,12 +32,13 @@ _PARTS = ("table", "projection")
 _DECLARED = "engram"
 
 
-def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
+def save(model: nn.Module, path: str | os.PathLike[str], *, is_main_process: bool = True) -> None:
     """Writes all memories of a model into a directory, at the dtype that they train in.
 
     Args:
         model: A model with attached memories.
         path: The directory, made if its parent is there; beside the model's own files or alone.
+        is_main_process: Whether this process writes. Where processes share a table, all must call.
 
     Raises:
         ValueError: The model has no memory.
@@ -47,12 +49,13 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     if not handles:
         raise ValueError(f"{type(model).__name__} has no memory to save")
     folder = Path(path)
-    folder.mkdir(exist_ok=True)
+    if is_main_process:
+        folder.mkdir(exist_ok=True)
     tensors, described = {}, []
     for handle in handles:
         name, memory = _relative(model, handle.name), handle.module
         for part in _PARTS:
-            tensors[f"{name}.{part}"] = _whole(getattr(memory, part)).contiguous()
+            tensors[f"{name}.{part}"] = whole(getattr(memory, part).detach()).cpu().contiguous()
         described.append(
             {
                 "block": name,
@@ -63,6 +66,8 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
                 "addressing_digest": memory.addressing.digest,
             }
         )
+    if not is_main_process:
+        return
     with replacing(folder / TENSORS) as weights, replacing(folder / CONFIG) as config:
         safetensors.save_file(tensors, weights)
         declared = {"format": FORMAT, "sha256": _sha256(weights), "memories": described}
@@ -105,7 +110,8 @@ def load(model: nn.Module, path: str | os.PathLike[str], *, quiet: bool = False)
         own = handles[name].module
         with torch.no_grad():
             for part in _PARTS:
-                getattr(own, part).copy_(getattr(memory, part))
+                values = getattr(own, part)
+                values.copy_(spread_as(getattr(memory, part), values))
     return [handles[name] for name in sorted(handles)]
 
 
@@ -161,8 +167,8 @@ class _SavePretrained:
 
     def __call__(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
         result = type(self.model).save_pretrained(self.model, save_directory, *args, **kwargs)
-        if kwargs.get("is_main_process", True):
-            save(self.model, save_directory)
+        # Every process, since gathering a shared table takes all of them.
+        save(self.model, save_directory, is_main_process=kwargs.get("is_main_process", True))
         return result
 
 
@@ -176,12 +182,6 @@ def _relative(model: nn.Module, name: str) -> str:
     """A block's name inside the base model, which models with different heads share."""
     prefix = f"{getattr(model, 'base_model_prefix', '')}."
     return name.removeprefix(prefix) if len(prefix) > 1 else name
-
-
-def _whole(parameter: torch.Tensor) -> torch.Tensor:
-    """The values on the host; of a sharded parameter those of all ranks."""
-    full = getattr(parameter, "full_tensor", None)
-    return (parameter.detach() if full is None else full().detach()).cpu()
 
 
 def _sha256(path: Path) -> str:

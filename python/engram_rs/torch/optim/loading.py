@@ -7,6 +7,8 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import StateDict
 
+from ..sharding import spread_as
+
 __all__ = ["load_uncast"]
 
 
@@ -14,7 +16,7 @@ def load_uncast(optimizer: Optimizer, state_dict: StateDict, parameters: Iterabl
     """`Optimizer.load_state_dict`, except that the state of `parameters` keeps the dtypes it was saved with.
 
     torch casts every tensor of a state to its parameter's dtype, and float32 momentum of a bfloat16 parameter would
-    not survive that.
+    not survive that. What has a row for every row of a parameter lies in the same processes as that.
     """
     loaded: StateDict = {}
     # The last of the hooks sees what the others, if any, have made of the state.
@@ -30,4 +32,7 @@ def load_uncast(optimizer: Optimizer, state_dict: StateDict, parameters: Iterabl
         if parameter in wanted:
             for key, value in loaded["state"].get(identity, {}).items():
                 if isinstance(value, torch.Tensor):
-                    optimizer.state[parameter][key] = value.to(parameter.device)
+                    placed = value.to(parameter.device)
+                    if placed.ndim == 2 and len(placed) == len(parameter):
+                        placed = spread_as(placed, parameter)
+                    optimizer.state[parameter][key] = placed

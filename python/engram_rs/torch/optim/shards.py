@@ -1,27 +1,24 @@
 """Tables whose rows are spread over several processes, as FSDP leaves them."""
 
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 
-if TYPE_CHECKING:
-    from torch.distributed.tensor import DTensor
+from ..sharding import is_spread
 
 __all__ = ["local_gradient", "local_part", "total_over_parts"]
 
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor:
     """The rows that lie in this process, or the tensor itself if it is not spread."""
-    return tensor.to_local() if _is_spread(tensor) else tensor
+    return tensor.to_local() if is_spread(tensor) else tensor
 
 
 def local_gradient(parameter: torch.Tensor) -> torch.Tensor:
     """The gradient of `local_part(parameter)`; there must be one."""
     gradient = parameter.grad
     assert gradient is not None
-    if _is_spread(gradient) and _is_spread(parameter):
+    if is_spread(gradient) and is_spread(parameter):
         # Does nothing where the gradient lies as its parameter does, and otherwise sums or moves it.
         gradient = gradient.redistribute(placements=parameter.placements)
     return local_part(gradient)
@@ -33,7 +30,7 @@ def total_over_parts(tensor: torch.Tensor) -> Callable[[torch.Tensor], torch.Ten
     Raises:
         ValueError: The tensor is spread otherwise than by rows.
     """
-    if not _is_spread(tensor):
+    if not is_spread(tensor):
         return lambda value: value
     from torch.distributed.tensor import DTensor, Partial
 
@@ -42,9 +39,3 @@ def total_over_parts(tensor: torch.Tensor) -> Callable[[torch.Tensor], torch.Ten
         raise ValueError(f"a table can be spread over processes by rows only, not as {tensor.placements}")
     placements = [Partial() if each.is_shard() else each for each in tensor.placements]
     return lambda value: DTensor.from_local(value, mesh, placements).full_tensor()
-
-
-def _is_spread(tensor: torch.Tensor) -> "TypeGuard[DTensor]":
-    # Importing the module takes seconds; where nobody did, nobody has such a tensor.
-    module = sys.modules.get("torch.distributed.tensor")
-    return module is not None and isinstance(tensor, module.DTensor)
