@@ -127,6 +127,7 @@ def test_silenced_it_is_the_model_without(build):
     assert not torch.equal(heard, bare)
 
 
+@models
 def test_detached_it_leaves_nothing(build):
     model = build()
     before = (set(model.state_dict()), set(vars(model)), model.config.to_dict())

@@ -55,6 +55,27 @@ def test_round_trip(build, dtype, tmp_path):
     assert torch.equal(ask(bare, IDS), wanted)
 
 
+def test_a_loader_that_does_not_mind(folder, kept):
+    """A state dict without the memory, `strict=False`: what trainers do when they resume from the model's own file."""
+    bare = type(t5()).from_pretrained(folder).state_dict()
+    model = t5().eval()
+    handle = attach(model, 1, entries=97, dim=4, quiet=True)
+    state = model.state_dict()
+    model.load_state_dict(bare, strict=False)
+    with pytest.raises(RuntimeError, match=r"without this memory.*Fill it by engram_rs\.torch\.load"):
+        ask(model, IDS)
+    load(model, folder, quiet=True)
+    assert torch.equal(ask(model, IDS), kept[1])
+    model.load_state_dict(bare, strict=False)
+    handle.module.reset_parameters()
+    assert torch.equal(ask(model, IDS), ask(type(model).from_pretrained(folder).eval(), IDS))
+    model.load_state_dict(bare, strict=False)
+    model.load_state_dict(state, strict=False)
+    ask(model, IDS)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        model.load_state_dict(bare)
+
+
 def test_a_model_with_another_head(tmp_path):
     whole = bert().eval()
     handle = attach(whole, 1, entries=97, dim=4, quiet=True)

@@ -3,7 +3,7 @@
 import operator
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import torch
 from torch import nn
@@ -99,6 +99,8 @@ class Engram(nn.Module):
         self._columns, self._entries = addressing.num_columns, addressing.entries
         self.block_index = -1
         self.silent = False
+        # Whether a state without this memory was loaded by a loader that does not mind.
+        self._left_out = False
         self.sparse_gradient = False
         self.mesh: DeviceMesh | None = None
         self.table = nn.Parameter(torch.empty(addressing.entries, dim, device=device, dtype=dtype))
@@ -107,6 +109,7 @@ class Engram(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws the table anew and sets the projection to zero."""
+        self.mark_filled()
         if self.table.is_meta:
             return  # nothing to draw, and torch would import its compiler to find that out
         nn.init.normal_(self.table, std=INIT_STD)
@@ -166,6 +169,12 @@ class Engram(nn.Module):
 
     def from_rows(self, rows: torch.Tensor) -> torch.Tensor:
         """What `forward` makes of rows that are in range, `[..., T, K]`: gather, mean, project."""
+        if self._left_out:
+            raise RuntimeError(
+                "a state dict without this memory was loaded into the model, so that its values are not those of "
+                "the model. Fill it by engram_rs.torch.load(model, directory); if it is to be fresh, call its "
+                "reset_parameters()"
+            )
         # The mean over all K columns, null rows included; one pass instead of gather, then mean.
         flat = rows.reshape(-1, rows.shape[-1])
         if self.mesh is not None and is_spread(self.table):
@@ -190,6 +199,26 @@ class Engram(nn.Module):
                 f"the state belongs to an addressing with digest {digest}, this module has "
                 f"{self.addressing.digest} ({self.addressing})"
             )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Remembers if a loader that does not mind leaves the memory out."""
+        self._left_out = not {f"{prefix}table", f"{prefix}projection"} <= state_dict.keys()
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def mark_filled(self) -> None:
+        """Says that the values are the model's own, where a loader had left them out."""
+        self._left_out = False
 
     def to_artifact(self) -> MemoryArtifact:
         """The published form: an int8 table with one scale, and an fp16 projection."""

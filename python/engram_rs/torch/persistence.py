@@ -112,6 +112,7 @@ def load(model: nn.Module, path: str | os.PathLike[str], *, quiet: bool = False)
             for part in _PARTS:
                 values = getattr(own, part)
                 values.copy_(spread_as(getattr(memory, part), values))
+        own.mark_filled()
     return [handles[name] for name in sorted(handles)]
 
 
