@@ -74,6 +74,10 @@ WALLS = {
 }
 
 
+# One file quantises, by ONNX Runtime's own quantiser; it opens no session.
+DOORS = {"onnx/precision.py": {"onnxruntime"}}
+
+
 def imports(path: Path) -> set[str]:
     """Every module that a file imports at run time, relative ones made absolute, with their parents."""
     package = ["engram_rs", *path.relative_to(PACKAGE).parent.parts]
@@ -109,7 +113,8 @@ def files(room: str) -> list[Path]:
 def test_walls(room):
     assert files(room), f"{room} is gone; the wall needs its new name"
     for file in files(room):
-        assert not imports(file) & WALLS[room], f"{file.relative_to(ROOT)} reaches through a wall"
+        reached = imports(file) & WALLS[room] - DOORS.get(str(file.relative_to(PACKAGE)), set())
+        assert not reached, f"{file.relative_to(ROOT)} reaches through a wall"
 
 
 def test_only_ort_opens_sessions():

@@ -8,6 +8,7 @@ EXTRAS = {
     "torch": "torch",
     "safetensors": "torch",
     "onnx": "onnx",
+    "onnx_ir": "onnx",
     "onnxruntime": "onnx",
     "typer": "cli",
     "rich": "cli",

@@ -4,6 +4,8 @@ from .._extras import require
 
 require("onnx", "engram_rs.onnx")
 
-from .memory import export_memory  # noqa: E402  (onnx must be known to be there first)
+from .hashing import export_hash  # noqa: E402  (onnx must be known to be there first)
+from .memory import export_memory  # noqa: E402
+from .seq2seq import Exported, export_encoder, export_seq2seq  # noqa: E402
 
-__all__ = ["export_memory"]
+__all__ = ["Exported", "export_encoder", "export_hash", "export_memory", "export_seq2seq"]
