@@ -70,7 +70,7 @@ WALLS = {
         "engram_rs.cli",
     },
     "distill": {"onnx", "onnxruntime", "engram_rs.onnx", "engram_rs.ort", "engram_rs.parity", "engram_rs.cli"},
-    "parity.py": {"onnx", "engram_rs.onnx", "engram_rs.cli"},
+    "parity": {"onnx", "engram_rs.onnx", "engram_rs.cli", "engram_rs.distill"},
 }
 
 

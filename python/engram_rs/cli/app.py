@@ -8,8 +8,10 @@ from .._core import __version__
 from .address import address
 from .doctor import doctor
 from .export import export
+from .framing import framing
 from .info import info
 from .pack import pack
+from .run import run
 from .train import train
 from .validate import validate
 from .vectors import vectors
@@ -36,5 +38,5 @@ def options(
     """Hash-addressed n-gram memories: addresses, training, export, parity, model zips."""
 
 
-for command in (address, train, export, verify, pack, validate, info, vectors, doctor):
+for command in (address, train, export, verify, pack, validate, info, run, framing, vectors, doctor):
     app.command()(command)

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from .._core import decode, encode
+from .._distance import edits
 from .corpora import Text, held_out
 from .diacritics import bears_marks, split_marks
 
@@ -175,7 +176,7 @@ class TextToText(Task):
         for example, ids in zip(batch, written.cpu().numpy(), strict=True):
             output = decode(ids)
             said, wanted = output.split(), example.text.reference.split()
-            outcomes.append(Outcome(example.text, output, _edits(said, wanted), len(wanted)))
+            outcomes.append(Outcome(example.text, output, edits(said, wanted), len(wanted)))
         return outcomes
 
 
@@ -194,13 +195,3 @@ def _padded(rows: Sequence[NDArray[np.int64]], value: int) -> torch.Tensor:
 
 def _on(model: Any, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: values.to(model.device) for name, values in inputs.items()}
-
-
-def _edits(said: Sequence[str], wanted: Sequence[str]) -> int:
-    """Levenshtein's distance."""
-    row = list(range(len(wanted) + 1))
-    for count, unit in enumerate(said, 1):
-        before, row[0] = row[0], count
-        for index, other in enumerate(wanted, 1):
-            before, row[index] = row[index], min(row[index] + 1, row[index - 1] + 1, before + (unit != other))
-    return row[-1]

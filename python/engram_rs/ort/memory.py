@@ -1,10 +1,8 @@
 """A memory graph, run from ids."""
 
-import operator
 import os
 import threading
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -13,7 +11,9 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from ..memory_graph import INPUT, OUTPUT, GraphMetadata
-from .providers import CUDA, choose_providers
+from .feeding import Feeder, ahead
+from .placement import Profile
+from .sessions import check_threads, guarded, open_session, run_bound
 
 __all__ = ["MemorySession"]
 
@@ -29,10 +29,12 @@ class MemorySession:
         providers: ONNX Runtime providers in order of preference; `None` takes CUDA where there is a GPU,
             else the CPU. A provider that is named and cannot run is an error.
         threads: Threads of one call, for hashing and for ONNX Runtime; `None` for what the machine has.
+        profile: Whether to note what runs, for `placement`.
 
     Attributes:
         metadata: What the graph says of itself: addressing, precision, d_model, dim.
         provider: The execution provider that runs it.
+        profile: What was noted; None without `profile`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -45,29 +47,13 @@ class MemorySession:
         providers: Sequence[str] | None = None,
         *,
         threads: SupportsIndex | None = None,
+        profile: bool = False,
     ) -> None:
-        chosen = choose_providers(providers)
         self._path = Path(path)
-        if not self._path.is_file():
-            raise FileNotFoundError(f"there is no file {self._path}")
-        self._threads = None if threads is None else operator.index(threads)
-        if self._threads is not None and not 1 <= self._threads <= 1024:
-            raise ValueError(f"threads must be 1 … 1024, not {self._threads}")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads or 0
-        if CUDA in chosen:
-            # Finds the CUDA libraries that PyTorch's packages brought.
-            onnxruntime.preload_dlls()
-        try:
-            self._session = onnxruntime.InferenceSession(os.fspath(self._path), options, providers=chosen)
-        except Exception as error:  # ONNX Runtime's own errors share no base class but Exception
-            raise ValueError(f"ONNX Runtime cannot load {self._path}: {error}") from error
+        self._threads = check_threads(threads)
+        self.profile = Profile() if profile else None
+        self._session = open_session(self._path, providers, self._threads, profile=self.profile)
         self.provider: str = self._session.get_providers()[0]
-        if self.provider != chosen[0]:
-            problem = f"ONNX Runtime could not start {chosen[0]}, though its device is here (are its libraries?)"
-            if providers is not None:
-                raise ValueError(problem)
-            warnings.warn(f"{problem}; {self.provider} runs {self._path}", RuntimeWarning, stacklevel=2)
         properties = self._session.get_modelmeta().custom_metadata_map
         self.metadata = GraphMetadata.from_properties(properties, str(self._path))
         self._check_interface()
@@ -100,12 +86,43 @@ class MemorySession:
             TypeError: `ids` are not integers, or `out` is not float32.
             ValueError: A shape or layout is wrong.
         """
-        ids = ids if isinstance(ids, np.ndarray) else self._as_array(ids)
-        if not 1 <= ids.ndim <= 2:
-            raise ValueError(f"ids must be [T] or [B, T], not of shape {list(ids.shape)}")
+        ids = self._checked(ids)
         columns = self.metadata.addressing.num_columns
         buffer = self._buffer(ids.size * columns).reshape(*ids.shape, columns)
         return self.run_addresses(self.metadata.addressing(ids, out=buffer, threads=self._threads), out)
+
+    def run_many(self, batches: Iterable[Any]) -> Iterator[NDArray[np.float32]]:
+        """Runs one batch after another, and gets the next one's addresses ready meanwhile.
+
+        They are computed on a second thread; for CUDA they are written into page-locked memory and copied to the
+        device from there, beside the kernels of the batch before.
+
+        Args:
+            batches: Integers `[T]` or `[B, T]` each, as `run` takes them; taken one ahead.
+
+        Yields:
+            What `run` gives for each.
+
+        Raises:
+            TypeError: A batch's ids are not integers.
+            ValueError: A shape is wrong.
+        """
+        feeder, columns = Feeder(self.provider), self.metadata.addressing.num_columns
+
+        def prepare(ids: Any) -> tuple[tuple[int, ...], onnxruntime.OrtValue]:  # noqa: ANN401
+            ids = self._checked(ids)
+            batch = ids.shape if ids.ndim == 2 else (1, *ids.shape)
+            buffer = feeder.buffer((*batch, columns))
+            self.metadata.addressing(ids, out=buffer.reshape(*ids.shape, columns), threads=self._threads)
+            return (*ids.shape, self.metadata.d_model), feeder.put(buffer)
+
+        for shape, fed in ahead(batches, prepare):
+            binding = self._session.io_binding()
+            binding.bind_ortvalue_input(INPUT, fed)
+            binding.bind_output(OUTPUT, "cpu")
+            run_bound(self._session, binding, self._path)
+            result: NDArray[np.float32] = binding.get_outputs()[0].numpy()
+            yield result.reshape(shape)
 
     def run_addresses(
         self, addresses: NDArray[np.int64], out: NDArray[np.float32] | None = None
@@ -132,20 +149,16 @@ class MemorySession:
         shape = (*addresses.shape[:-1], self.metadata.d_model)
         batched = addresses if addresses.ndim == 3 else addresses[np.newaxis]
         if out is None:
-            result: NDArray[np.float32] = self._guarded(lambda: self._session.run([OUTPUT], {INPUT: batched})[0])
+            result: NDArray[np.float32] = guarded(
+                lambda: self._session.run([OUTPUT], {INPUT: batched})[0], f"run {self._path}"
+            )
             return result.reshape(shape)
         self._check_out(out, shape)
         binding = self._session.io_binding()
         binding.bind_cpu_input(INPUT, np.ascontiguousarray(batched))
         binding.bind_output(OUTPUT, "cpu", 0, np.float32, (*batched.shape[:-1], self.metadata.d_model), out.ctypes.data)
-        self._guarded(lambda: self._session.run_with_iobinding(binding))
+        run_bound(self._session, binding, self._path)
         return out
-
-    def _guarded(self, run: Callable[[], Any]) -> Any:  # noqa: ANN401
-        try:
-            return run()
-        except Exception as error:  # ONNX Runtime's own errors share no base class but Exception
-            raise ValueError(f"ONNX Runtime cannot run {self._path}: {error}") from error
 
     @staticmethod
     def _check_out(out: NDArray[np.float32], shape: tuple[int, ...]) -> None:
@@ -157,11 +170,14 @@ class MemorySession:
         if not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError("out must be C-contiguous and writable")
 
-    def _as_array(self, ids: Any) -> NDArray[Any]:  # noqa: ANN401
+    def _checked(self, ids: Any) -> NDArray[Any]:  # noqa: ANN401
         if isinstance(ids, (str, bytes, bytearray, memoryview)):
             self.metadata.addressing(ids)  # type: ignore[arg-type]  # raises the error that names encode
         array: NDArray[Any] = np.asarray(ids)
-        return array if array.size else array.astype(np.int64)
+        if not 1 <= array.ndim <= 2:
+            raise ValueError(f"ids must be [T] or [B, T], not of shape {list(array.shape)}")
+        # An empty list has no type of its own.
+        return array if array.size or isinstance(ids, np.ndarray) else array.astype(np.int64)
 
     def _buffer(self, size: int) -> NDArray[np.int64]:
         """`size` int64 values that this thread may overwrite until its next call."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import onnxruntime
 
-__all__ = ["available_providers", "choose_providers", "cuda_devices"]
+__all__ = ["available_providers", "choose_providers", "cuda_devices", "cuda_driver", "device_of"]
 
 CUDA = "CUDAExecutionProvider"
 # Providers that drive a CUDA device.
@@ -16,19 +16,30 @@ CPU = "CPUExecutionProvider"
 
 
 @functools.cache
+def cuda_driver() -> ctypes.CDLL | None:
+    """The CUDA driver's library, started; None where there is none."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
+    return driver if driver.cuInit(0) == 0 else None
+
+
+@functools.cache
 def cuda_devices() -> int:
     """How many CUDA devices the driver offers; 0 where there is no driver.
 
     ONNX Runtime lists its CUDA providers whether or not a GPU is there, so the driver itself is asked.
     """
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int()
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+    driver, count = cuda_driver(), ctypes.c_int()
+    if driver is None or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return 0
     return count.value
+
+
+def device_of(provider: str) -> str:
+    """Where a provider's inputs and outputs live, as ONNX Runtime names it: `"cuda"` or `"cpu"`."""
+    return "cuda" if provider in _ON_CUDA else "cpu"
 
 
 def available_providers() -> list[str]:

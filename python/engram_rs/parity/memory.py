@@ -1,4 +1,4 @@
-"""Torch against a graph: the one room that knows both sides. Needs the extras `torch` and `onnx`."""
+"""A memory's graph against its module."""
 
 import copy
 import os
@@ -7,20 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from ._core import Addressing, encode
-from ._extras import require
-from .artifact import MemoryArtifact
-
-require("torch", "engram_rs.parity")
-require("onnxruntime", "engram_rs.parity")
-
-import torch  # noqa: E402  (both sides must be known to be there first)
-
-from .memory_graph import GraphMetadata  # noqa: E402
-from .ort import MemorySession  # noqa: E402
-from .torch import Engram  # noqa: E402
+from .._core import Addressing, encode
+from ..artifact import MemoryArtifact
+from ..memory_graph import GraphMetadata
+from ..ort import MemorySession
+from ..torch import Engram
 
 __all__ = ["MemoryParity", "error_bound", "verify"]
 
