@@ -153,6 +153,8 @@ def test_wrong_arguments(shipped, tmp_path):
         parity.verify_models([folder / "fp32"], torch.nn.Linear(2, 2), ["a"])
     with pytest.raises(ValueError, match="is no zip"):
         parity.stamp(parity.verify_models([folder / "fp32"], model, ["a"], max_new_tokens=2)[0])
+    with pytest.raises(ValueError, match="at least one result"):
+        parity.save_report([], tmp_path / "report")
     with pytest.raises(FileNotFoundError, match="there is no model at"):
         parity.load_model(tmp_path)
     for text, message in (("", "has no text"), ("a\tb\nc\n", "not both kinds")):

@@ -1,6 +1,7 @@
 """What `verify_models` found, for people: numbers in a file, and a picture."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,9 @@ __all__ = ["save_report"]
 _WIDTH = 0.62
 
 
-def save_report(found: Sequence[ModelParity], folder: Path, names: Sequence[str] | None = None) -> list[Path]:
+def save_report(
+    found: Sequence[ModelParity], folder: str | os.PathLike[str], names: Sequence[str] | None = None
+) -> list[Path]:
     """Writes `parity.json` and `parity.png`.
 
     Args:
@@ -25,9 +28,18 @@ def save_report(found: Sequence[ModelParity], folder: Path, names: Sequence[str]
 
     Returns:
         The two paths.
+
+    Raises:
+        ValueError: There is no result, or not as many names as results.
+        FileNotFoundError: There is no folder to make `folder` in.
     """
-    folder.mkdir(exist_ok=True)
+    if not found:
+        raise ValueError("found must hold at least one result")
     names = [one.precision for one in found] if names is None else names
+    if len(names) != len(found):
+        raise ValueError(f"there are {len(names)} names for {len(found)} results")
+    folder = Path(folder)
+    folder.mkdir(exist_ok=True)
     numbers, picture = folder / "parity.json", folder / "parity.png"
     values = [{"name": name, **asdict(one), "cer_delta": one.cer_delta} for name, one in zip(names, found, strict=True)]
     with replacing(numbers) as temporary:
