@@ -17,7 +17,8 @@ demo: build
 
 test: build
 	cargo test -q -p engram-core
-	$(BIN)/python -m pytest
+	# One process a core; a file stays in one, since its tests share what is dear to make.
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 bench: build
 	$(BIN)/python -m benches
@@ -59,3 +60,8 @@ clean:
 .PHONY: ports
 ports: build
 	$(BIN)/python -m ports
+
+# Parity, placement and speed on a GPU, written to docs/benchmarks/gpu.md; without one it says so and writes nothing.
+.PHONY: gpu-check
+gpu-check: build
+	$(BIN)/python -m benches.gpu

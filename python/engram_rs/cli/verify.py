@@ -107,7 +107,7 @@ def _verify_models(
             on_done=lambda count: bars.update(bar, advance=count),
         )
     names = [path.stem if path.is_file() else path.name for path in paths]
-    console.print(_table(found, names))
+    console.print(table_of(found, names))
     if report is not None:
         for path in parity.save_report(found, report, names):
             console.print(str(path), soft_wrap=True)
@@ -118,7 +118,7 @@ def _verify_models(
             console.print(f"{one.path}: parity on {block.samples} samples, {block.cer_delta:g} points", soft_wrap=True)
 
 
-def _table(found: "list[ModelParity]", names: list[str]) -> Table:
+def table_of(found: "list[ModelParity]", names: list[str]) -> Table:
     title = f"Against torch: {found[0].texts:,} texts, {found[0].positions:,} tokens, {found[0].provider}"
     table = Table(title=title)
     for heading in ("model", "MiB", "states", "logits", "other first choice", "near ties", "KL, nats", "same texts"):

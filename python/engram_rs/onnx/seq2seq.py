@@ -297,9 +297,25 @@ def _encoder(
     inputs = {"input_ids": ids, **_example_addresses(ids, told)}
     module = EncoderGraph(encoder, config.pad_token_id).eval()
     graph = trace(module, list(inputs.values()), list(inputs), [output], opset)
-    if told is not None and told.mode != "input":
-        _splice(graph, _hash_nodes(told))
+    if told is not None:
+        _name_memory(graph)
+        if told.mode != "input":
+            _splice(graph, _hash_nodes(told))
     return graph
+
+
+def _name_memory(model: onnx.ModelProto) -> None:
+    """Puts `engram.` before the names of the nodes that depend on addresses and constants alone.
+
+    Whoever asks where the memory runs, as `engram_rs.ort.placement` does, finds it by that.
+    """
+    constants, reached = {one.name for one in model.graph.initializer}, {INPUT}
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            constants |= set(node.output)
+        elif set(node.input) & reached and set(node.input) <= reached | constants:
+            node.name = f"engram.{node.name}"
+            reached |= set(node.output)
 
 
 def _splice(model: onnx.ModelProto, hashed: Any) -> None:  # noqa: ANN401
