@@ -83,10 +83,13 @@ class Window:
         self._closed = None if closed is None else self._padded_flags(closed)
         self._ended = None if ended is None else self._padded_flags(ended)
         self._flags: list[str] = []
+        self._known: dict[tuple[int, int | None], str] = {}
 
     def back(self, k: int) -> str:
         """The symbols k positions back, `[B, T]`; 0 before the start."""
-        return self._shifted(self._symbols, k)
+        if (k, None) not in self._known:
+            self._known[k, None] = self._shifted(self._symbols, k)
+        return self._known[k, None]
 
     def reaches(self, k: int) -> str:
         """Whether a gram may read the symbol k positions back, booleans `[B, T]`."""
@@ -110,7 +113,9 @@ class Window:
         """
         if pad is None:
             return self.back(k)
-        return self._build.add("Where", self.reaches(k), self.back(k), self._build.constant(pad))
+        if (k, pad) not in self._known:
+            self._known[k, pad] = self._build.add("Where", self.reaches(k), self.back(k), self._build.constant(pad))
+        return self._known[k, pad]
 
     def _padded(self, values: str) -> str:
         if self._reach == 0:

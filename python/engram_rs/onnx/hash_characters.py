@@ -4,11 +4,10 @@ import numpy as np
 
 from .._core import Addressing
 from .hash_builder import Builder, Window
-from .hash_families import fnv_step, never_zero
+from .hash_families import fnv_next, fnv_start, fnv_step, never_zero
 
 __all__ = ["character_columns", "symbols_reached"]
 
-_BASIS = 0x811C9DC5
 _LONGEST = 4
 
 
@@ -18,33 +17,46 @@ def symbols_reached(addressing: Addressing) -> int:
 
 
 def character_columns(build: Builder, addressing: Addressing, window: Window) -> tuple[str, list[int], list[str]]:
-    """Hashes `[K, B, T]`, their columns, and for every column whether its gram is whole."""
-    ages = _ages(build, window)
-    most = max(addressing.orders)
-    lengths = _lengths(build, window, ages, most)
-    columns, reached = [], []
-    zero = build.constant(0)
-    for column, order in enumerate(addressing.orders):
-        # Lengths grow with the characters; 0 marks those that are not there.
-        longest = lengths[0]
-        for length in lengths[1:order]:
-            longest = build.add("Where", build.add("Equal", length, zero), longest, length)
-        state = build.add("Add", build.add("Mul", lengths[0], zero), build.constant(_BASIS ^ (column + 1)))
-        pad = addressing.pad
-        if pad is not None:
-            found = [build.cast(build.add("Less", zero, length)) for length in lengths[:order]]
-            present = found[0]
-            for one in found[1:]:
-                present = build.add("Add", present, one)
-            for step in range(order):
-                missing = build.add("Less", present, build.constant(order - step))
-                state = build.add("Where", missing, fnv_step(build, state, build.constant(pad)), state)
-        for back in reversed(range(_LONGEST * order)):
-            holds = build.add("Less", build.constant(back), longest)
-            state = build.add("Where", holds, fnv_step(build, state, window.back(back)), state)
-        columns.append(build.add("Unsqueeze", never_zero(build, state), build.constant([0])))
-        reached.append(build.add("Less", zero, lengths[order - 1]))
-    return build.add("Concat", *columns, axis=0), list(range(addressing.num_columns)), reached
+    """Hashes `[K, B, T]`, which column each of the K is, and for every column whether its gram is whole.
+
+    The longest orders come first, and others join them.
+    """
+    orders, zero, first = addressing.orders, build.constant(0), build.constant([0])
+    lengths = _lengths(build, window, _ages(build, window), max(orders))
+    columns = sorted(range(len(orders)), key=lambda column: -orders[column])
+    states, held = "", ""
+    for back in reversed(range(symbols_reached(addressing))):
+        for column in columns:
+            if _LONGEST * orders[column] == back + 1:
+                state = build.add("Unsqueeze", _before(build, addressing, lengths, column), first)
+                length = build.add("Unsqueeze", _longest(build, lengths[: orders[column]]), first)
+                states = build.add("Concat", states, state, axis=0) if states else state
+                held = build.add("Concat", held, length, axis=0) if held else length
+        holds = build.add("Less", build.constant(back), held)
+        states = build.add("Where", holds, fnv_step(build, states, window.back(back)), states)
+    reached = [build.add("Less", zero, lengths[order - 1]) for order in orders]
+    return never_zero(build, states), columns, reached
+
+
+def _before(build: Builder, addressing: Addressing, lengths: list[str], column: int) -> str:
+    """The state before the first symbol, `[B, T]`: one pad symbol has gone in for every character that is missing."""
+    order, zero = addressing.orders[column], build.constant(0)
+    states = [fnv_start(column + 1)]
+    for _ in range(order if addressing.pad is not None else 0):
+        states.append(fnv_next(states[-1], addressing.pad or 0))
+    missing = build.add("Mul", lengths[0], zero)
+    if addressing.pad is not None:
+        for length in lengths[:order]:
+            missing = build.add("Add", missing, build.cast(build.add("Equal", length, zero)))
+    return build.take(np.array(states, dtype=np.int64), missing)
+
+
+def _longest(build: Builder, lengths: list[str]) -> str:
+    """Lengths grow with the characters; 0 marks those that are not there."""
+    longest = lengths[0]
+    for length in lengths[1:]:
+        longest = build.add("Where", build.add("Equal", length, build.constant(0)), longest, length)
+    return longest
 
 
 def _ages(build: Builder, window: Window) -> str:

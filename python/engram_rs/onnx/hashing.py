@@ -11,7 +11,8 @@ from .._files import replacing
 from ..memory_graph import INPUT, hash_properties
 from .hash_builder import Builder, Window, symbols_of
 from .hash_characters import character_columns, symbols_reached
-from .hash_families import fnv_columns, horner_columns, mix_columns, radix_columns, reduced
+from .hash_families import fnv_columns, radix_columns, reduced
+from .hash_limbs import horner_columns, mix_columns
 
 __all__ = ["HashNodes", "export_hash", "hash_nodes"]
 

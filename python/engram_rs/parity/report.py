@@ -63,7 +63,7 @@ def _draw(found: Sequence[ModelParity], names: Sequence[str], path: Path) -> Non
     near = [100 * one.near_ties / max(1, one.positions) for one in found]
     panels[2].barh(places, near, height=_WIDTH, color="#f2b8b8", label="near ties")
     if any(near):
-        panels[2].legend(fontsize=7, loc="lower right", frameon=False)
+        panels[2].legend(fontsize=7, loc="upper right", frameon=False)
     _bars(
         panels[3], places, [100 * one.error_rate for one in found], "characters unlike torch's, %", "{:.2f}", "#54a24b"
     )
