@@ -1,6 +1,7 @@
 """What several test files share."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,13 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+# Nor on the length of a temporary folder's name, which wraps the tables of the command line.
+os.environ["COLUMNS"] = "200"
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Processes that test side by side would wait for each other's threads.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 VECTORS = Path(__file__).parent / "vectors"
 
 
@@ -18,6 +26,16 @@ def load_vectors(scheme: str) -> list[dict]:
     document = json.loads((VECTORS / f"{scheme}.json").read_text())
     assert document["scheme"] == scheme
     return document["cases"]
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Torch on one thread: small models are faster on it, and processes that test side by side do not wait."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

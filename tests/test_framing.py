@@ -20,14 +20,7 @@ from engram_rs.ort.framing_matrix import draw, measure_matrix, write_json  # noq
 CPU = ["CPUExecutionProvider"]
 INPUTS = ["table", "memory ship", "gold zebra", "ខ្មែរ", "naïve كتاب"]
 WINDOWS = (1, 2, 8, 100)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -24,14 +24,6 @@ def gpu(monkeypatch):
     return gpu
 
 
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_every_check_works(gpu, one_thread, tmp_path, monkeypatch):
     monkeypatch.setattr("benches.harness.SAMPLE_SECONDS", 1e-4)
     monkeypatch.setattr("benches.harness.SETTLE_SECONDS", 0.0)

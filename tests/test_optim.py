@@ -22,7 +22,7 @@ from engram_rs.torch import Engram  # noqa: E402
 from engram_rs.torch.optim import CombinedOptimizer, SinkhornMomentum, build_optimizer, param_groups  # noqa: E402
 
 FORMS = ("all", "touched")
-LAWS = settings(max_examples=15, deadline=None)
+LAWS = settings(max_examples=15)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,5 +1,7 @@
 """Whole models beside torch: what is measured, what is drawn, and what is written into a zip."""
 
+import copy
+import dataclasses
 import json
 
 import numpy as np
@@ -32,10 +34,9 @@ FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory):
+def shipped(one_thread, tmp_path_factory):
     """A model that was trained with a memory, its directory, and zips at three precisions."""
     folder = tmp_path_factory.mktemp("shipped")
-    torch.set_num_threads(1)
     model = small_t5()
     attach(model, 0, entries=4099, dim=8, quiet=True)
     train(model, 200)
@@ -86,10 +87,11 @@ def test_fewer_bits_are_farther(shipped):
 
 def test_near_ties_are_told(shipped):
     """A graph that always says the second choice flips everywhere; the near ties among them are torch's."""
-    from engram_rs.parity.models import NEAR_TIE, _ask, _Tally
+    from engram_rs.parity.by_torch import ask
+    from engram_rs.parity.models import NEAR_TIE, _Tally
 
     model, _ = shipped
-    wanted = _ask(model.eval(), [engram_rs.encode(text) for text in WORDS], 20)
+    wanted = ask(model.eval(), [engram_rs.encode(text) for text in WORDS], 20)
 
     class Value:
         def numpy(self):
@@ -114,6 +116,32 @@ def test_near_ties_are_told(shipped):
     assert tally.near_ties == (margins[:, -1] - margins[:, -2] < NEAR_TIE).sum()
     assert tally.encoder == 0
     assert tally.logits > 1e3
+
+
+def test_a_checkpoint_at_fewer_bits_is_compared_at_float32(shipped, tmp_path):
+    """Its values are those of the graph, so that what torch rounds in between is not the graph's fault."""
+    model, _ = shipped
+    coarse = copy.deepcopy(model).to(torch.bfloat16)
+    coarse.save_pretrained(tmp_path / "coarse")
+    loaded = parity.load_model(tmp_path / "coarse")
+    assert next(loaded.parameters()).dtype == torch.bfloat16
+    export_seq2seq(loaded, tmp_path / "graphs", addresses="graph")
+    (found,) = parity.verify_models([tmp_path / "graphs"], loaded, WORDS, max_new_tokens=20)
+    assert next(loaded.parameters()).dtype == torch.bfloat16
+    assert found.encoder_difference <= 1e-4
+    assert found.logit_difference <= 1e-3
+    assert found.same == len(WORDS)
+
+
+def test_a_model_that_overflows_has_a_report(shipped, tmp_path):
+    model, folder = shipped
+    (good,) = parity.verify_models([folder / "fp32"], model, WORDS[:1], max_new_tokens=4)
+    bad = dataclasses.replace(good, logit_difference=float("nan"), divergence=float("inf"))
+    numbers, picture = parity.save_report([good, bad], tmp_path / "report")
+    values = json.loads(numbers.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert values[1]["logit_difference"] is values[1]["divergence"] is None
+    assert values[0]["logit_difference"] == good.logit_difference
+    assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_command(shipped, tmp_path):

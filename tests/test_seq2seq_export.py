@@ -124,7 +124,7 @@ def plain(tmp_path_factory):
     return model, Graphs(folder)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 2**32))
 def test_any_windows_give_one_text(plain, widths, seed):
     """Tokens fed one by one, in windows, or all at once."""
@@ -256,8 +256,10 @@ def test_a_classifier(tmp_path):
 def test_the_model_is_not_touched(tmp_path):
     model = build(scheme=SCHEMES["bytes"]).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
+    random = torch.get_rng_state()
     export_seq2seq(model, tmp_path / "model", precision="fp16")
     assert model.training
+    assert torch.equal(torch.get_rng_state(), random)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     model.eval()(input_ids=torch.from_numpy(padded(["a"])), decoder_input_ids=torch.zeros((1, 1), dtype=torch.int64))
 
@@ -280,7 +282,56 @@ def test_wrong_arguments(error, message, arguments, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_full_disk_leaves_the_old_model(monkeypatch, tmp_path):
+    """Not an encoder of one model beside the decoder of another."""
+    (tmp_path / "model").mkdir()
+    before = {name: name.encode() for name in ("encoder.onnx", "decoder.onnx", "decoder-kv.onnx")}
+    for name, content in before.items():
+        (tmp_path / "model" / name).write_bytes(content)
+    save = onnx.save_model
+
+    def full(model, path, *more, **others):
+        if "decoder-kv" in str(path):
+            raise OSError(28, "No space left on device")
+        save(model, path, *more, **others)
+
+    monkeypatch.setattr(onnx, "save_model", full)
+    with pytest.raises(OSError, match="No space left"):
+        export_seq2seq(build(num_layers=1, num_decoder_layers=1), tmp_path / "model")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+
+
+def test_models_that_are_too_large(tmp_path):
+    """They are refused before anything is copied: these have no weights at all."""
+    sizes = {"vocab_size": 384, "d_model": 4096, "d_kv": 64, "num_heads": 32, "pad_token_id": 0}
+    for blocks, precision, said in ((6, "int8", "at float32, from which int8 is made"), (9, "fp16", "at float16;")):
+        config = transformers.T5Config(**sizes, d_ff=16384, num_layers=blocks)
+        with torch.device("meta"):
+            model = transformers.T5ForConditionalGeneration(config)
+        with pytest.raises(ValueError, match=rf"encoder\.onnx take \d\.\d\d GiB {said}"):
+            export_seq2seq(model, tmp_path / "model", precision=precision)
+    with torch.device("meta"):
+        model = transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, d_ff=64, num_layers=1))
+        attach(model, 0, entries=2**21 + 1, dim=256, quiet=True)
+    with pytest.raises(ValueError, match=r"encoder\.onnx take 2\.\d\d GiB at float32; one ONNX file holds 2 GiB"):
+        export_seq2seq(model, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_heads_that_say_nothing_of_positions(tmp_path):
+    for name in ("BertForSequenceClassification", "BertForQuestionAnswering"):
+        with pytest.raises(TypeError, match=rf"must give last_hidden_state or logits .* {name} gives \w*logits "):
+            export_encoder(bert(name).eval(), tmp_path / "model.onnx")
+    config = transformers.T5Config(vocab_size=9, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    with pytest.raises(TypeError, match="an encoder of transformers, not T5ForSequenceClassification"):
+        export_encoder(transformers.T5ForSequenceClassification(config), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
 def test_wrong_models(tmp_path):
+    for pad in (None, 3):
+        with pytest.raises(ValueError, match=f"pad_token_id is {pad}; texts of a batch are padded with 0"):
+            export_seq2seq(build(pad_token_id=pad), tmp_path / "model")
     with pytest.raises(TypeError, match="must be a T5ForConditionalGeneration"):
         export_seq2seq(bert("BertModel"), tmp_path / "model")
     with pytest.raises(TypeError, match="must be an encoder of transformers, not T5ForConditionalGeneration"):

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import onnx
 
+from .._wire import BYTES, FIXED32, FIXED64, VARINT, varint
+
 __all__ = ["read_skeleton"]
 
 # The payload of a tensor, as far as it stands in the model's own file.
@@ -20,7 +22,6 @@ _MAX_KEPT = 2**24
 _MAX_FIELDS = 1_000_000
 # The depth that protobuf's own parsers allow.
 _MAX_DEPTH = 100
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 # The number of the type `string` in a descriptor.
 _STRING = 9
 
@@ -79,7 +80,7 @@ class _Walk:
             key = self._varint(end)
             number, wire = key >> 3, key & 7
             known = schema.get(number)
-            if wire == _BYTES:
+            if wire == BYTES:
                 length = self._varint(end)
                 if self._at + length > end:
                     raise EOFError
@@ -87,15 +88,15 @@ class _Walk:
                     self._skip(length)
                     continue
                 body = self._body(length, known, depth)
-                value = _varint(len(body)) + body
-            elif wire == _VARINT:
-                value = _varint(self._varint(end))
-            elif wire in (_FIXED64, _FIXED32):
-                value = self._read(8 if wire == _FIXED64 else 4, end)
+                value = varint(len(body)) + body
+            elif wire == VARINT:
+                value = varint(self._varint(end))
+            elif wire in (FIXED64, FIXED32):
+                value = self._read(8 if wire == FIXED64 else 4, end)
             else:
                 raise ValueError(f"it is no ONNX model: a field has the wire type {wire}")
             if known is not None:
-                kept += _varint(key) + value
+                kept += varint(key) + value
         return kept
 
     def _body(self, length: int, field: _Field, depth: int) -> bytes | bytearray:
@@ -164,12 +165,3 @@ class _Walk:
                 return value & 0xFFFF_FFFF_FFFF_FFFF
             shift += 7
         raise EOFError
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

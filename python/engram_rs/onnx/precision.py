@@ -4,7 +4,7 @@ The quantizer is a part of ONNX Runtime, so this is the one file of the room tha
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Feeds = dict[str, Sequence[dict[str, NDArray[np.generic]]]]
+    Feeds = Mapping[str, Sequence[dict[str, NDArray[np.generic]]]]
 
 __all__ = ["lowered"]
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from .._wire import BYTES, FIXED32, FIXED64, VARINT, length_delimited, varint
+
 __all__ = ["detach_weights"]
 
 # Smaller ones stay in the graph: they cost little, and shape inference wants to see some of them.
@@ -19,7 +21,6 @@ _LEAST = 2**20
 # The kernels that read floats want them where a cache line begins; a page serves every system's mapping.
 _ALIGNMENT = 4096
 _CHUNK = 2**20
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 # Numbers of fields in ONNX's own schema.
 _GRAPH, _INITIALIZER, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 7, 5, 9, 13, 14
 _EXTERNAL = 1
@@ -74,14 +75,14 @@ class _Model:
         for number, head, body in self._fields(end):
             if number == _GRAPH and body is not None:
                 graph = b"".join(self._graph(body))
-                yield _length_delimited(_GRAPH, graph)
+                yield length_delimited(_GRAPH, graph)
             else:
                 yield head + self._rest(body)
 
     def _graph(self, end: int) -> Iterator[bytes]:
         for number, head, body in self._fields(end):
             if number == _INITIALIZER and body is not None:
-                yield _length_delimited(_INITIALIZER, self._tensor(body))
+                yield length_delimited(_INITIALIZER, self._tensor(body))
             else:
                 yield head + self._rest(body)
 
@@ -108,10 +109,10 @@ class _Model:
             left -= self.target.write(self._take(min(left, _CHUNK)))
         self.moved += 1
         entries = (
-            _length_delimited(1, key.encode()) + _length_delimited(2, text.encode()) for key, text in place.items()
+            length_delimited(1, key.encode()) + length_delimited(2, text.encode()) for key, text in place.items()
         )
-        told = b"".join(_length_delimited(_EXTERNAL_DATA, entry) for entry in entries)
-        return told + _varint(_DATA_LOCATION << 3 | _VARINT) + _varint(_EXTERNAL)
+        told = b"".join(length_delimited(_EXTERNAL_DATA, entry) for entry in entries)
+        return told + varint(_DATA_LOCATION << 3 | VARINT) + varint(_EXTERNAL)
 
     def _fields(self, end: int) -> Iterator[tuple[int, bytes, int | None]]:
         """Number, bytes that stand before its body, and where the body ends (None without one), of each field."""
@@ -119,12 +120,12 @@ class _Model:
             key = self._varint()
             wire = key & 7
             body = None
-            if wire == _BYTES:
+            if wire == BYTES:
                 body = self._varint() + self.source.tell()
-            elif wire == _VARINT:
+            elif wire == VARINT:
                 self._varint()
-            elif wire in (_FIXED64, _FIXED32):
-                self._take(8 if wire == _FIXED64 else 4)
+            elif wire in (FIXED64, FIXED32):
+                self._take(8 if wire == FIXED64 else 4)
             else:
                 raise EOFError
             start = self.source.tell()
@@ -150,16 +151,3 @@ class _Model:
             if byte < 0x80:
                 return value
         raise EOFError
-
-
-def _length_delimited(number: int, body: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(body)) + body
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -1,25 +1,23 @@
 """Whole models: graphs at any precision against the torch model that they came from."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._core import decode, encode
+from .._core import decode
 from .._distance import edits
 from ..ort import Seq2SeqSession
+from .by_torch import ByTorch, batches, evaluated
 
 __all__ = ["NEAR_TIE", "ModelParity", "verify_models"]
 
 # Two tokens whose logits are closer than this are as good as equally likely: e^0.1 is 1.1.
 NEAR_TIE = 0.1
-# Texts that are compared at once.
-_BATCH = 16
 _GRAPHS = ("encoder.onnx", "decoder.onnx", "decoder-kv.onnx")
 
 
@@ -87,7 +85,7 @@ def verify_models(
 
     Args:
         paths: Model zips, or folders that `export_seq2seq` wrote.
-        model: What they were exported from, with its memory.
+        model: What they were exported from, with its memory. It is compared in float32, whatever its dtype.
         texts: Real inputs.
         references: The right outputs, for error rates.
         max_new_tokens: The most tokens of an output.
@@ -112,18 +110,13 @@ def verify_models(
     sessions = [Seq2SeqSession(path, providers) for path in paths]
     tallies = [_Tally() for _ in sessions]
     said: list[str] = [""] * len(texts)
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        for indices, by_torch in _batches(model, texts, max_new_tokens):
+    with evaluated(model) as whole:
+        for indices, by_torch in batches(whole, texts, max_new_tokens):
             for index, text in zip(indices, by_torch.texts, strict=True):
                 said[index] = text
             for session, tally in zip(sessions, tallies, strict=True):
                 tally.add(session, indices, by_torch, max_new_tokens)
             on_done(len(indices))
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
     torch_error = None if references is None else _rate(said, references)
     return [
         ModelParity(
@@ -149,59 +142,6 @@ def verify_models(
     ]
 
 
-@dataclass(frozen=True)
-class _ByTorch:
-    """What torch makes of a batch.
-
-    Attributes:
-        ids: int64 `[B, S]`, padded with 0.
-        states: `[B, S, d_model]`.
-        fed: int64 `[B, T]`: the start, and the output without its last token.
-        valid: Which of these positions belong to an output, `[B, T]`.
-        logits: float32 `[B, T, V]`.
-        texts: The outputs.
-    """
-
-    ids: NDArray[np.int64]
-    states: NDArray[np.float32]
-    fed: NDArray[np.int64]
-    valid: NDArray[np.bool_]
-    logits: NDArray[np.float32]
-    texts: list[str]
-
-
-def _batches(model: Any, texts: Sequence[str], limit: int) -> Iterator[tuple[list[int], _ByTorch]]:  # noqa: ANN401
-    rows = [encode(text) for text in texts]
-    order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-    for start in range(0, len(order), _BATCH):
-        indices = order[start : start + _BATCH]
-        yield indices, _ask(model, [rows[index] for index in indices], limit)
-
-
-@torch.inference_mode()
-def _ask(model: Any, rows: list[NDArray[np.int64]], limit: int) -> _ByTorch:  # noqa: ANN401
-    ids = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-    for target, row in zip(ids, rows, strict=True):
-        target[: len(row)] = row
-    given = torch.from_numpy(ids).to(model.device)
-    mask = (given != 0).long()
-    states = model.get_encoder()(input_ids=given, attention_mask=mask)[0]
-    out = model.generate(input_ids=given, attention_mask=mask, max_new_tokens=limit, do_sample=False, num_beams=1)
-    fed, written = out[:, :-1], out[:, 1:]
-    logits = model(input_ids=given, attention_mask=mask, decoder_input_ids=fed).logits
-    ended = (written == model.config.eos_token_id).cumsum(1)
-    valid = (ended == 0) | ((ended == 1) & (written == model.config.eos_token_id))
-    tokens = written.cpu().numpy()
-    return _ByTorch(
-        ids=ids,
-        states=states.float().cpu().numpy(),
-        fed=fed.cpu().numpy(),
-        valid=valid.cpu().numpy(),
-        logits=logits.float().cpu().numpy(),
-        texts=[decode(row) for row in tokens],
-    )
-
-
 @dataclass
 class _Tally:
     """Sums over the batches."""
@@ -214,7 +154,7 @@ class _Tally:
     divergence: float = 0.0
     said: dict[int, str] = field(default_factory=dict)
 
-    def add(self, session: Seq2SeqSession, indices: Sequence[int], wanted: _ByTorch, limit: int) -> None:
+    def add(self, session: Seq2SeqSession, indices: Sequence[int], wanted: ByTorch, limit: int) -> None:
         states = session.encode(wanted.ids)
         here = wanted.ids != 0
         self.encoder = _larger(self.encoder, _apart(states.numpy()[here], wanted.states[here]))

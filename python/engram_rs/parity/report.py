@@ -1,6 +1,7 @@
 """What `verify_models` found, for people: numbers in a file, and a picture."""
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -22,7 +23,7 @@ def save_report(
     """Writes `parity.json` and `parity.png`.
 
     Args:
-        found: The results.
+        found: The results. A number that is not finite, as of a model that overflows, is null in the file.
         folder: Where they go, made if its parent is there.
         names: What the models are called; their precision if nothing is said.
 
@@ -41,12 +42,20 @@ def save_report(
     folder = Path(folder)
     folder.mkdir(exist_ok=True)
     numbers, picture = folder / "parity.json", folder / "parity.png"
-    values = [{"name": name, **asdict(one), "cer_delta": one.cer_delta} for name, one in zip(names, found, strict=True)]
+    values = [
+        {"name": name, **{key: _known(value) for key, value in asdict(one).items()}, "cer_delta": one.cer_delta}
+        for name, one in zip(names, found, strict=True)
+    ]
     with replacing(numbers) as temporary:
-        temporary.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
     with replacing(picture) as temporary:
         _draw(found, names, temporary)
     return [numbers, picture]
+
+
+def _known(value: Any) -> Any:  # noqa: ANN401
+    # JSON has no other word for it.
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _draw(found: Sequence[ModelParity], names: Sequence[str], path: Path) -> None:
@@ -59,11 +68,10 @@ def _draw(found: Sequence[ModelParity], names: Sequence[str], path: Path) -> Non
         panels[1], places, [one.logit_difference for one in found], "largest difference of a logit", "{:.2g}", "#4c78a8"
     )
     shares = [100 * one.flips / max(1, one.positions) for one in found]
-    _bars(panels[2], places, shares, "other first choice, %", "{:.2f}", "#e45756")
+    # A legend would lie over some model's bar.
+    _bars(panels[2], places, shares, "other first choice, % (pale: near ties)", "{:.2f}", "#e45756")
     near = [100 * one.near_ties / max(1, one.positions) for one in found]
-    panels[2].barh(places, near, height=_WIDTH, color="#f2b8b8", label="near ties")
-    if any(near):
-        panels[2].legend(fontsize=7, loc="upper right", frameon=False)
+    panels[2].barh(places, near, height=_WIDTH, color="#f2b8b8")
     _bars(
         panels[3], places, [100 * one.error_rate for one in found], "characters unlike torch's, %", "{:.2f}", "#54a24b"
     )
@@ -75,9 +83,10 @@ def _draw(found: Sequence[ModelParity], names: Sequence[str], path: Path) -> Non
 
 
 def _bars(panel: Any, places: list[int], values: list[float], title: str, form: str, colour: str) -> None:  # noqa: ANN401
-    drawn = panel.barh(places, values, height=_WIDTH, color=colour)
+    lengths = [value if math.isfinite(value) else 0.0 for value in values]
+    drawn = panel.barh(places, lengths, height=_WIDTH, color=colour)
     panel.bar_label(drawn, [form.format(value) for value in values], fontsize=7, padding=2)
     panel.set_title(title, fontsize=8)
-    panel.set_xlim(0, 1.3 * max([*values, 1e-9]))
+    panel.set_xlim(0, 1.3 * max([*lengths, 1e-9]))
     panel.tick_params(labelsize=7)
     panel.spines[["top", "right"]].set_visible(False)
